@@ -1,0 +1,180 @@
+//! What can be typed. No logic: `run --help` is written here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use engine::limits;
+use std::path::PathBuf;
+
+/// Run untrusted code safely, now
+///
+/// Code runs in a sandbox of its own: Linux namespaces, a filter for system calls, no network, and limits on
+/// time, memory, processes and storage. No server, root, container engine or virtual machine is needed.
+#[derive(Parser)]
+#[command(name = "sandboxd", version, max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sandboxd run -c 'print(6 * 7)'            Python, isolated
+  sandboxd run script.rb -- one two         a file, with arguments
+  sandboxd run -l bash -c 'curl example.org'    fails: there is no network inside
+  sandboxd demo                             hello in every language of this host
+  sandboxd doctor                           what this host offers, and how to get more";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a program in a sandbox of its own
+    ///
+    /// Output is passed on as it comes. The exit code is the program's own; 124 when its time was up, 137 when
+    /// its memory was, 128+N when signal N ended it, 125 when sandboxd itself failed, 2 for a wrong request.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// List languages: version, and whether this host has them
+    Languages {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what this host offers for isolation, and how to get more
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say hello in every language of this host, all at once
+    Demo {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a completion script for a shell
+    ///
+    /// For bash: `sandboxd completions bash > ~/.local/share/bash-completion/completions/sandboxd`
+    Completions {
+        /// Shell to print it for
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    ///
+    /// To read it: `sandboxd man | man -l -`
+    Man,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  sandboxd run main.py --timeout 5s --memory 256M
+  sandboxd run -c 'console.log(process.argv.slice(2))' -l js -- a b
+  echo 'print(input())' | sandboxd run - --stdin hello
+  sandboxd run main.c --file util.c=src/util.c --file util.h=src/util.h
+  sandboxd run plot.py --artifacts out/      keep the files it makes
+  sandboxd run main.go --json | jq .metrics";
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// Program to run; `-` reads it from standard input
+    #[arg(value_name = "FILE", required_unless_present = "code", conflicts_with = "code", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+    /// Program to run, as text
+    #[arg(short, long, value_name = "CODE")]
+    pub(crate) code: Option<String>,
+    /// Language, as `sandboxd languages` names it; by default told from FILE, else python
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) language: Option<String>,
+    /// Put a file or directory beside the program, `NAME=PATH` or `PATH`; may be repeated
+    #[arg(short, long = "file", value_name = "NAME=PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) files: Vec<String>,
+    /// Input of the program: text, `@FILE`, or `-` for our own standard input
+    #[arg(long, value_name = "TEXT|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) stdin: Option<String>,
+    /// Set a variable of the program's environment, which is otherwise clean; may be repeated
+    #[arg(short, long = "env", value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Check the program without running it
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Save new and changed files of the workspace to a directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) artifacts: Option<PathBuf>,
+    /// Arguments of the program
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+
+    /// Wall time, such as `500ms`, `30s`, `2m` [default: 30s]
+    #[arg(short, long, value_name = "TIME", value_parser = limits::duration, help_heading = "Limits")]
+    pub(crate) timeout: Option<u64>,
+    /// CPU time of all processes together [default: wall time × cores]
+    #[arg(long, value_name = "TIME", value_parser = limits::duration, help_heading = "Limits")]
+    pub(crate) cpu_time: Option<u64>,
+    /// Memory, such as `64M`, `1Gi`, files the program writes included [default: 512M, or the language's]
+    #[arg(short, long, value_name = "SIZE", value_parser = limits::bytes, help_heading = "Limits")]
+    pub(crate) memory: Option<u64>,
+    /// Cores, such as `0.5`, `500m`, `50%` [default: 1]
+    #[arg(long, value_name = "CORES", value_parser = limits::cores, help_heading = "Limits")]
+    pub(crate) cpus: Option<u64>,
+    /// Processes and threads [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) pids: Option<u64>,
+    /// Storage for files, part of the memory [default: half of the memory]
+    #[arg(long, value_name = "SIZE", value_parser = limits::bytes, help_heading = "Limits")]
+    pub(crate) disk: Option<u64>,
+    /// Number of files and directories [default: 100000]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) inodes: Option<u64>,
+    /// Open files of one process [default: 1024]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) open_files: Option<u64>,
+    /// Output kept of each stream [default: 8M]; past 64M the program is ended
+    #[arg(long, value_name = "SIZE", value_parser = limits::bytes, help_heading = "Limits")]
+    pub(crate) output: Option<u64>,
+
+    /// What the program can reach
+    #[arg(long, value_enum, default_value_t = NetworkArg::None, help_heading = "Isolation")]
+    pub(crate) network: NetworkArg,
+    /// System calls the program may make
+    #[arg(long, value_enum, default_value_t = ProfileArg::Default, help_heading = "Isolation")]
+    pub(crate) profile: ProfileArg,
+    /// Accept that a layer is missing on this host, instead of refusing; the record says so
+    #[arg(long, value_enum, value_name = "LAYER", help_heading = "Isolation")]
+    pub(crate) allow_weaker: Vec<LayerArg>,
+    /// Run with NO ISOLATION AT ALL: the program can do whatever you can
+    #[arg(long, help_heading = "Isolation")]
+    pub(crate) unsafe_no_isolation: bool,
+
+    /// Print the record of the run as JSON, and nothing else
+    #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Print only what the program prints
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Afterwards print what the run used and what protected the host
+    #[arg(long, conflicts_with_all = ["json", "quiet"], help_heading = "Output")]
+    pub(crate) metrics: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum NetworkArg {
+    /// Nothing but itself
+    None,
+    /// Everything this host can reach, this host included
+    Host,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// What ordinary programs need
+    Default,
+    /// Also debuggers and tracers, on the program's own processes
+    Debug,
+    /// Computing only: no sockets, no shared memory segments, no file watching
+    Strict,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum LayerArg {
+    /// Overlays of the sandbox's own over directories of the host
+    Overlay,
+    /// Limits by the kernel's cgroups, where sandboxd runs as root
+    Cgroup,
+}

@@ -1,0 +1,46 @@
+//! The `sandboxd` command: arguments in, one command done, an exit code out.
+//!
+//! Data goes to standard output, everything else to standard error. The name the program is started by picks
+//! a role: `sandbox-run` is `sandboxd run`.
+
+mod args;
+mod demo;
+mod doctor;
+mod languages;
+mod page;
+mod report;
+mod run;
+mod settings;
+mod show;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// We failed, not the program.
+const OURS: u8 = 125;
+/// The caller asked for something that cannot be.
+const MISUSE: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(arguments());
+    let outcome = match cli.command {
+        Command::Run(options) => run::run(*options),
+        Command::Languages { json } => languages::run(json),
+        Command::Doctor { json } => doctor::run(json),
+        Command::Demo { json } => demo::run(json),
+        Command::Completions { shell } => page::completions(shell),
+        Command::Man => page::manual(),
+    };
+    outcome.unwrap_or_else(|error| report::failure(&error))
+}
+
+/// The words of the command line, with the role written out.
+fn arguments() -> Vec<std::ffi::OsString> {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    let name = words.first().and_then(|name| std::path::Path::new(name).file_name());
+    if name.is_some_and(|name| name == "sandbox-run") {
+        words.insert(1, "run".into());
+    }
+    words
+}

@@ -1,0 +1,32 @@
+//! Errors as people see them: one line of what, one of what to do.
+
+use crate::{MISUSE, OURS};
+use anstream::eprintln;
+use engine::EngineError;
+use owo_colors::OwoColorize;
+use std::process::ExitCode;
+
+/// Prints an error and says which exit code it means.
+pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
+    let known = error.downcast_ref::<EngineError>();
+    let message = format!("{error:#}");
+    complain(message.trim(), known.and_then(EngineError::hint));
+    match known {
+        Some(EngineError::Invalid { .. }) => ExitCode::from(MISUSE),
+        _ if error.downcast_ref::<std::io::Error>().is_some() => ExitCode::from(MISUSE),
+        _ => ExitCode::from(OURS),
+    }
+}
+
+/// One line of what, one of what to do.
+pub(crate) fn complain(message: &str, hint: Option<&str>) {
+    eprintln!("{} {}", "error:".red().bold(), one_line(message));
+    if let Some(hint) = hint {
+        eprintln!("{} {}", "hint:".cyan().bold(), one_line(hint));
+    }
+}
+
+/// What a terminal would take for a command is shown, not sent.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+}

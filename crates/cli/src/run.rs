@@ -1,0 +1,199 @@
+//! `sandboxd run`: a program from the command line into a sandbox, its output live on the terminal.
+
+mod artifacts;
+mod request;
+
+use crate::args::RunArgs;
+use crate::{report, settings, show};
+use anyhow::Result;
+use engine::{Engine, Event, Execution, Request, Status};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// What ended the run from outside.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode> {
+    let engine = settings::engine()?;
+    let request = request::build(&args, engine.catalogue())?;
+    let artifacts = args.artifacts.as_deref().map(artifacts::Folder::open).transpose()?;
+    if args.unsafe_no_isolation && !args.quiet && !args.json {
+        report::complain("NO ISOLATION: this program can do whatever you can", None);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let execution = runtime.block_on(execute(&engine, &request, &args))?;
+    if let Some(folder) = artifacts {
+        let saved = folder.save(&execution.artifacts)?;
+        if !args.json && !args.quiet {
+            eprintln!("saved {saved} files to {}", folder.path().display());
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&execution)?);
+    } else if !args.quiet {
+        epilogue(&execution, args.metrics);
+    }
+    Ok(ExitCode::from(exit_code(&execution)))
+}
+
+async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<Execution> {
+    let (events, mut happening) = mpsc::channel(64);
+    let cancel = Arc::clone(&request.cancel);
+    let live = !args.json;
+    let quiet = args.quiet;
+    let printer = async move {
+        let mut progress = Progress { quiet, bar: None };
+        let mut open = true;
+        while let Some(event) = happening.recv().await {
+            if live && open {
+                open = progress.show(event);
+                if !open {
+                    // Nobody reads our output any more, so nobody wants the program's.
+                    cancel.notify_waiters();
+                }
+            }
+        }
+        progress.done();
+    };
+    let cancel = Arc::clone(&request.cancel);
+    let work = async {
+        let outcome = engine.execute(request, &events).await;
+        drop(events);
+        outcome
+    };
+    let interrupts = async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+        loop {
+            match &mut terminate {
+                Some(terminate) => tokio::select! {
+                    _ = tokio::signal::ctrl_c() => {}
+                    _ = terminate.recv() => {}
+                },
+                None => drop(tokio::signal::ctrl_c().await),
+            }
+            cancel.notify_waiters();
+        }
+    };
+    tokio::select! {
+        (outcome, ()) = async { tokio::join!(work, printer) } => Ok(outcome?),
+        () = interrupts => unreachable!("interrupts never end"),
+    }
+}
+
+/// Passes events on to the terminal.
+struct Progress {
+    quiet: bool,
+    bar: Option<indicatif::ProgressBar>,
+}
+
+impl Progress {
+    /// `false` when nobody reads any more.
+    fn show(&mut self, event: Event) -> bool {
+        match event {
+            Event::Preparing { language } => {
+                if !self.quiet {
+                    self.prepare(&language);
+                }
+                true
+            }
+            Event::Started { .. } => {
+                self.done();
+                true
+            }
+            Event::Stdout { bytes, .. } => pass_on(std::io::stdout(), &bytes),
+            Event::Stderr { bytes, .. } => pass_on(std::io::stderr(), &bytes),
+        }
+    }
+
+    fn prepare(&mut self, language: &str) {
+        let message = format!("preparing {language}, which is done once and takes a while");
+        if std::io::stderr().is_terminal() {
+            let bar = indicatif::ProgressBar::new_spinner().with_message(message);
+            bar.enable_steady_tick(std::time::Duration::from_millis(100));
+            self.bar = Some(bar);
+        } else {
+            eprintln!("{message}");
+        }
+    }
+
+    fn done(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn pass_on(mut to: impl Write, bytes: &[u8]) -> bool {
+    to.write_all(bytes).and_then(|()| to.flush()).is_ok()
+}
+
+/// What is worth a line after the program's own output.
+fn epilogue(execution: &Execution, metrics: bool) {
+    // A program that says by its exit code that it failed has said enough.
+    let worth_it = !matches!(execution.status, Status::Success | Status::Failed);
+    if let (true, Some(error)) = (worth_it, &execution.error) {
+        report::complain(&error.message, hint(execution));
+    }
+    for (cut, name) in [(execution.stdout_truncated, "stdout"), (execution.stderr_truncated, "stderr")] {
+        if cut {
+            eprintln!("{name} was cut; `--output` keeps more of it");
+        }
+    }
+    if metrics {
+        eprintln!("{}", table(execution));
+    }
+}
+
+fn hint(execution: &Execution) -> Option<&'static str> {
+    Some(match execution.status {
+        Status::TimedOut => "`--timeout` allows more time",
+        Status::CpuLimit => "`--cpu-time` allows more CPU time",
+        Status::OutOfMemory => "`--memory` allows more memory",
+        Status::ProcessLimit => "`--pids` allows more processes",
+        Status::DiskLimit => "`--disk` allows more storage, `--inodes` more files",
+        Status::InfraError => "`sandboxd doctor` says what this host offers",
+        _ => return None,
+    })
+}
+
+fn table(execution: &Execution) -> comfy_table::Table {
+    let (metrics, isolation) = (&execution.metrics, &execution.isolation);
+    let mut table = show::table(&["RUN", ""]);
+    let processes = metrics.processes_peak.map_or("-".into(), |n| n.to_string());
+    let degraded = if isolation.degraded.is_empty() { "nothing".into() } else { isolation.degraded.join("\n") };
+    let seccomp = isolation.seccomp_profile.as_deref().unwrap_or("none");
+    for (name, value) in [
+        ("status", format!("{:?}", execution.status)),
+        ("wall time", show::millis(metrics.duration_ms)),
+        ("cpu time", show::millis(metrics.cpu_time_ms)),
+        ("memory peak", show::size(metrics.memory_peak_bytes)),
+        ("processes peak", processes),
+        ("storage read, written", format!("{}, {}", show::size(metrics.io_read_bytes), show::size(metrics.io_write_bytes))),
+        ("files made", execution.artifacts.len().to_string()),
+        ("isolation", format!("{}, grade {}", isolation.backend, isolation.grade)),
+        ("layers", format!("seccomp {seccomp}, landlock {}, cgroup {:?}, root {}", isolation.landlock_abi, isolation.cgroup, isolation.rootfs).to_lowercase()),
+        ("weaker than it could be", degraded),
+    ] {
+        table.add_row([name.to_owned(), value]);
+    }
+    table
+}
+
+/// The program's own code, or the one people know for what ended it.
+fn exit_code(execution: &Execution) -> u8 {
+    let of_signal = |signal: i32| 128u8.saturating_add(signal as u8);
+    match execution.status {
+        Status::TimedOut | Status::CpuLimit => 124,
+        Status::OutOfMemory => 137,
+        Status::Cancelled => INTERRUPTED,
+        Status::StartFailed | Status::InfraError => crate::OURS,
+        Status::OutputLimit => 153,
+        _ => match (execution.exit_code, execution.signal) {
+            (Some(code), _) => code as u8,
+            (None, Some(signal)) => of_signal(signal),
+            (None, None) => crate::OURS,
+        },
+    }
+}

@@ -1,0 +1,176 @@
+//! From arguments to a request.
+
+use crate::args::{LayerArg, NetworkArg, ProfileArg, RunArgs};
+use anyhow::{Context, Result};
+use engine::limits::Wanted;
+use engine::runtime::Catalogue;
+use engine::runtime::plan::Purpose;
+use engine::{EngineError, Layer, Network, Profile, Request, SourceFile};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// The language of code nobody named a language for.
+const USUAL: &str = "python";
+/// Most bytes read from any one place.
+const MOST_INPUT: u64 = 100 << 20;
+
+pub(super) fn build(args: &RunArgs, catalogue: &Catalogue) -> Result<Request> {
+    let (path, content) = program(args)?;
+    let language = match &args.language {
+        Some(name) => name.clone(),
+        None => guess(&path, &content, catalogue)?,
+    };
+    let mut request = Request::new(&language, content);
+    request.main.path = path;
+    for file in &args.files {
+        add(file, &mut request.files)?;
+    }
+    request.args = args.args.clone();
+    request.env = args.env.iter().map(|text| variable(text)).collect::<Result<_>>()?;
+    request.stdin = args.stdin.as_deref().map(|text| input(text, args)).transpose()?;
+    request.limits = Wanted {
+        timeout_ms: args.timeout,
+        cpu_time_ms: args.cpu_time,
+        memory_bytes: args.memory,
+        cpu_millis: args.cpus,
+        pids: args.pids,
+        disk_bytes: args.disk,
+        disk_inodes: args.inodes,
+        open_files: args.open_files,
+        output_bytes: args.output,
+    };
+    request.network = match args.network {
+        NetworkArg::None => Network::None,
+        NetworkArg::Host => Network::Host,
+    };
+    request.profile = match args.profile {
+        ProfileArg::Default => Profile::Default,
+        ProfileArg::Debug => Profile::Debug,
+        ProfileArg::Strict => Profile::Strict,
+    };
+    request.purpose = if args.check { Purpose::Check } else { Purpose::Run };
+    request.contents = args.artifacts.is_some();
+    request.unsafe_no_isolation = args.unsafe_no_isolation;
+    request.allow_weaker = args
+        .allow_weaker
+        .iter()
+        .map(|layer| match layer {
+            LayerArg::Overlay => Layer::Overlay,
+            LayerArg::Cgroup => Layer::Cgroup,
+        })
+        .collect();
+    Ok(request)
+}
+
+/// Name and content of the program. Code without a file has no name yet.
+fn program(args: &RunArgs) -> Result<(String, Vec<u8>)> {
+    if let Some(code) = &args.code {
+        return Ok((String::new(), code.clone().into_bytes()));
+    }
+    let path = args.file.as_deref().unwrap_or(Path::new("-"));
+    if path == Path::new("-") {
+        return Ok((String::new(), read(&mut std::io::stdin().lock(), "standard input")?));
+    }
+    let content = read_file("file", path)?;
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| not_text("file", path))?;
+    Ok((name.to_owned(), content))
+}
+
+fn guess(path: &str, content: &[u8], catalogue: &Catalogue) -> Result<String> {
+    match catalogue.by_file(Path::new(path), content) {
+        Some(runtime) => Ok(runtime.name.clone()),
+        None if path.is_empty() => Ok(USUAL.into()),
+        None => Err(EngineError::invalid("language", format!("`{path}` does not tell its language"))
+            .with_hint("name it with `--language`; `sandboxd languages` lists them")
+            .into()),
+    }
+}
+
+/// `NAME=PATH` or `PATH`; a directory stands for everything in it.
+fn add(text: &str, files: &mut Vec<SourceFile>) -> Result<()> {
+    let (name, path) = match text.split_once('=') {
+        Some((name, path)) => (name.to_owned(), Path::new(path)),
+        None => {
+            let path = Path::new(text);
+            let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| not_text("file", path))?;
+            (name.to_owned(), path)
+        }
+    };
+    add_below(&name, path, files)
+}
+
+fn add_below(name: &str, path: &Path, files: &mut Vec<SourceFile>) -> Result<()> {
+    let meta = std::fs::metadata(path).map_err(|e| unreadable("file", path, &e))?;
+    if !meta.is_dir() {
+        let executable = meta.permissions().mode() & 0o100 != 0;
+        files.push(SourceFile { path: name.to_owned(), content: read_file("file", path)?, executable });
+        return Ok(());
+    }
+    let mut entries = std::fs::read_dir(path)
+        .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
+        .map_err(|e| unreadable("file", path, &e))?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let below = entry.file_name();
+        let below = below.to_str().ok_or_else(|| not_text("file", &entry.path()))?;
+        // Links are not followed into who knows where; a file they lead to can be named by itself.
+        if !entry.file_type()?.is_symlink() {
+            add_below(&format!("{name}/{below}"), &entry.path(), files)?;
+        }
+    }
+    Ok(())
+}
+
+fn variable(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        EngineError::invalid("env", format!("`{text}` has no value")).with_hint("write it as `NAME=VALUE`")
+    })?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn input(text: &str, args: &RunArgs) -> Result<Vec<u8>> {
+    match text.strip_prefix('@') {
+        Some(path) => read_file("stdin", Path::new(path)),
+        None if text == "-" && args.file.as_deref() == Some(Path::new("-")) => {
+            Err(EngineError::invalid("stdin", "standard input is the program already")
+                .with_hint("pass the program as a file or with `-c`")
+                .into())
+        }
+        None if text == "-" => read(&mut std::io::stdin().lock(), "standard input"),
+        None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+fn read_file(field: &str, path: &Path) -> Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path).map_err(|e| unreadable(field, path, &e))?;
+    let meta = file.metadata().map_err(|e| unreadable(field, path, &e))?;
+    if meta.is_dir() {
+        return Err(EngineError::invalid(field, format!("`{}` is a directory", path.display())).into());
+    }
+    read(&mut file, &path.display().to_string())
+}
+
+fn read(from: &mut impl Read, name: &str) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    from.take(MOST_INPUT + 1).read_to_end(&mut content).with_context(|| name.to_owned())?;
+    if content.len() as u64 > MOST_INPUT {
+        return Err(EngineError::invalid("file", format!("`{name}` is larger than 100M")).into());
+    }
+    Ok(content)
+}
+
+fn unreadable(field: &str, path: &Path, e: &std::io::Error) -> EngineError {
+    let reason = match e.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "you may not read it".to_owned(),
+        _ => e.to_string(),
+    };
+    EngineError::invalid(field, format!("`{}`: {reason}", path.display()))
+        .with_hint("name a file that exists, or pass code with `-c`")
+}
+
+fn not_text(field: &str, path: &Path) -> EngineError {
+    EngineError::invalid(field, format!("`{}`: the name is not valid UTF-8", path.display()))
+        .with_hint("give it another name with `--file NAME=PATH`")
+}

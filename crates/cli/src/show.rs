@@ -1,0 +1,29 @@
+//! Numbers and tables for people.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// A table without lines, as wide as the terminal allows.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header.to_vec());
+    table
+}
+
+/// Milliseconds with as many digits as matter.
+pub(crate) fn millis(value: f64) -> String {
+    match value {
+        v if v >= 10_000.0 => format!("{:.1} s", v / 1000.0),
+        v if v >= 100.0 => format!("{v:.0} ms"),
+        v => format!("{v:.1} ms"),
+    }
+}
+
+/// Bytes with as many digits as matter.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 => format!("{:.1} GB", b as f64 / f64::from(1 << 30)),
+        b if b >= 1 << 20 => format!("{:.1} MB", b as f64 / f64::from(1 << 20)),
+        b if b >= 1 << 10 => format!("{:.1} kB", b as f64 / 1024.0),
+        b => format!("{b} B"),
+    }
+}

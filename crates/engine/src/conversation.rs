@@ -1,0 +1,236 @@
+//! One job, talked through with an executor: everything out at once, everything that comes back folded.
+//!
+//! What the executor says is checked, not believed: sizes, counts and order are bounded here again.
+
+use crate::engine::Event;
+use protocol::{
+    BUILD_STREAM, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Place, Reader,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until};
+
+/// How long after its time-out a job may still take to report.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a cancelled job may take to report.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What came back.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) seccomp_sha256: Option<String>,
+    pub(crate) landlock_abi: u32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) files: BTreeMap<u32, Vec<u8>>,
+    pub(crate) end: End,
+}
+
+/// How the conversation ended.
+#[derive(Debug, Default)]
+pub(crate) enum End {
+    /// With a result.
+    Finished(Box<JobResult>),
+    /// The executor could not do its work.
+    Broken(String),
+    /// The stream closed before a result came.
+    #[default]
+    HungUp,
+    /// No result came in time.
+    Silent,
+    /// The caller gave up, and no result came after that.
+    Cancelled,
+}
+
+/// The files and the input of a job.
+pub(crate) struct Cargo<'a> {
+    pub(crate) files: Vec<&'a [u8]>,
+    pub(crate) stdin: Option<&'a [u8]>,
+}
+
+/// Has a job done.
+pub(crate) async fn hold(
+    stream: UnixStream,
+    job: &Job,
+    cargo: Cargo<'_>,
+    events: &mpsc::Sender<Event>,
+    cancel: &Notify,
+) -> Heard {
+    let (read, write) = stream.into_split();
+    let mut listener = Listener { read, reader: Reader::default(), job, events, heard: Heard::default() };
+    let deadline = Instant::now() + Duration::from_millis(job.limits.wall_ms) + GRACE;
+    let speak = speak(write, job, cargo);
+    tokio::pin!(speak);
+    // Speaking and listening go on at the same time: an executor that is busy talking does not listen.
+    let mut voice: Option<OwnedWriteHalf> = None;
+    loop {
+        tokio::select! {
+            biased;
+            more = listener.listen() => if !more { break },
+            write = &mut speak, if voice.is_none() => voice = Some(write),
+            () = cancelled(cancel, events) => {
+                listener.heard.end = End::Cancelled;
+                farewell(&mut listener, voice).await;
+                break;
+            }
+            () = sleep_until(deadline) => {
+                listener.heard.end = End::Silent;
+                break;
+            }
+        }
+    }
+    listener.heard
+}
+
+/// Resolves when the caller cancels, or nobody listens to the events any more.
+async fn cancelled(cancel: &Notify, events: &mpsc::Sender<Event>) {
+    tokio::select! {
+        () = cancel.notified() => {}
+        () = events.closed() => {}
+    }
+}
+
+/// Asks the executor to end the job, and hears what it still has to say.
+async fn farewell(listener: &mut Listener<'_>, voice: Option<OwnedWriteHalf>) {
+    let Some(mut write) = voice else { return };
+    let mut bytes = Vec::new();
+    Frame::control(&FromHost::Cancel).write_to(&mut bytes);
+    if write.write_all(&bytes).await.is_ok() {
+        let _ = tokio::time::timeout(FAREWELL, async { while listener.listen().await {} }).await;
+    }
+}
+
+/// Says everything there is to say. Errors are for the listener to find: the other side is gone.
+async fn speak(mut write: OwnedWriteHalf, job: &Job, cargo: Cargo<'_>) -> OwnedWriteHalf {
+    let mut bytes = Vec::new();
+    Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut bytes);
+    Frame::control(&FromHost::Run(job.clone())).write_to(&mut bytes);
+    let mut chunks: Vec<(Kind, u32, &[u8])> = Vec::new();
+    for (index, file) in (0..).zip(&cargo.files) {
+        chunks.extend(file.chunks(LONGEST_BODY / 4).map(|chunk| (Kind::FileIn, index, chunk)));
+    }
+    if let Some(input) = cargo.stdin {
+        chunks.extend(input.chunks(LONGEST_BODY / 4).map(|chunk| (Kind::Stdin, 0, chunk)));
+        chunks.push((Kind::Stdin, 0, &[]));
+    }
+    for (kind, stream, chunk) in chunks {
+        Frame { kind, stream, body: chunk.to_vec() }.write_to(&mut bytes);
+        if bytes.len() >= LONGEST_BODY {
+            if write.write_all(&bytes).await.is_err() {
+                return write;
+            }
+            bytes.clear();
+        }
+    }
+    let _ = write.write_all(&bytes).await;
+    write
+}
+
+struct Listener<'a> {
+    read: OwnedReadHalf,
+    reader: Reader,
+    job: &'a Job,
+    events: &'a mpsc::Sender<Event>,
+    heard: Heard,
+}
+
+impl Listener<'_> {
+    /// Hears one frame. `false` when the conversation is over.
+    async fn listen(&mut self) -> bool {
+        loop {
+            match self.reader.next_frame() {
+                Ok(Some(frame)) => return self.understand(frame).await,
+                Err(e) => return self.end(End::Broken(e.to_string())),
+                Ok(None) => {}
+            }
+            let mut buffer = [0; 64 << 10];
+            match self.read.read(&mut buffer).await {
+                Ok(0) | Err(_) => return false,
+                Ok(length) => self.reader.push(&buffer[..length]),
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) -> bool {
+        self.heard.end = end;
+        false
+    }
+
+    async fn understand(&mut self, frame: Frame) -> bool {
+        match frame.kind {
+            Kind::Stdout | Kind::Stderr => self.output(&frame).await,
+            Kind::FileOut => self.file(&frame),
+            Kind::Control => match frame.message::<FromExecutor>() {
+                Ok(message) => self.message(message).await,
+                Err(e) => self.end(End::Broken(e.to_string())),
+            },
+            Kind::Stdin | Kind::FileIn => self.end(End::Broken("the executor sent what only we may send".into())),
+        }
+    }
+
+    async fn output(&mut self, frame: &Frame) -> bool {
+        let most = self.job.limits.output_bytes as usize;
+        let (sequence, bytes) = match frame.chunk() {
+            Ok(chunk) => chunk,
+            Err(e) => return self.end(End::Broken(e.to_string())),
+        };
+        let kept = if frame.kind == Kind::Stdout { &mut self.heard.stdout } else { &mut self.heard.stderr };
+        let bytes = &bytes[..bytes.len().min(most.saturating_sub(kept.len()))];
+        if bytes.is_empty() {
+            return true;
+        }
+        kept.extend(bytes);
+        let event = match frame.kind {
+            Kind::Stdout => Event::Stdout { sequence, bytes: bytes.to_vec() },
+            _ => Event::Stderr { sequence, bytes: bytes.to_vec() },
+        };
+        // Nobody listening any more is noticed as a cancellation.
+        let _ = self.events.send(event).await;
+        true
+    }
+
+    fn file(&mut self, frame: &Frame) -> bool {
+        let so_far: u64 = self.heard.files.values().map(|file| file.len() as u64).sum();
+        let most_files = 2 * self.job.collect.most_files as usize;
+        // What is listed and what is built are bounded apart.
+        let too_much = so_far + frame.body.len() as u64 > 2 * self.job.collect.most_bytes;
+        if too_much || self.heard.files.len() > most_files {
+            return self.end(End::Broken("the executor sent more files than it may".into()));
+        }
+        self.heard.files.entry(frame.stream).or_default().extend(&frame.body);
+        true
+    }
+
+    async fn message(&mut self, message: FromExecutor) -> bool {
+        match message {
+            FromExecutor::Hello { seccomp_sha256, landlock_abi, .. } => {
+                self.heard.seccomp_sha256 = seccomp_sha256;
+                self.heard.landlock_abi = landlock_abi;
+                true
+            }
+            FromExecutor::Started { step } => {
+                if let Some(step) = self.job.steps.get(step) {
+                    let _ = self.events.send(Event::Started { step: step.kind }).await;
+                }
+                true
+            }
+            FromExecutor::StepDone { .. } => true,
+            FromExecutor::Finished(result) => self.end(End::Finished(Box::new(result))),
+            FromExecutor::Broken { reason } => self.end(End::Broken(reason)),
+        }
+    }
+}
+
+/// Where a file goes that the job carries.
+pub(crate) fn file_in(path: &str, place: Place, content: &[u8], executable: bool) -> protocol::FileIn {
+    protocol::FileIn { path: path.to_owned(), place, size: content.len() as u64, executable }
+}
+
+/// Stream number of a file of the build directory.
+pub(crate) fn build_stream(index: usize) -> u32 {
+    BUILD_STREAM + index as u32
+}

@@ -1,0 +1,161 @@
+//! The native isolator: Linux namespaces, made by our own spawner. The default.
+//!
+//! One spawner process serves all places of this engine. It is started with the first place and ends, with
+//! everything it made, when the engine does.
+
+mod skeleton;
+mod spawner;
+
+use super::{Isolator, Place, PlaceSpec};
+use crate::EngineError;
+use crate::execution::Receipt;
+use crate::rootfs::policy;
+use crate::runtime::plan::Places;
+use async_trait::async_trait;
+use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, ScratchDir};
+use jail::{JailError, Step};
+use protocol::spawner::{Order, Reply};
+use rustix::io::Errno;
+use spawner::Spawner;
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
+use tokio::net::UnixStream;
+use tokio::sync::Mutex;
+
+/// The isolator of namespaces.
+#[derive(Debug)]
+pub struct Native {
+    executor: PathBuf,
+    spawner: Mutex<Option<Spawner>>,
+    standing: Mutex<BTreeSet<String>>,
+}
+
+impl Native {
+    /// An isolator whose places run this executor.
+    pub fn new(executor: PathBuf) -> Native {
+        Native { executor, spawner: Mutex::default(), standing: Mutex::default() }
+    }
+
+    async fn order(&self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
+        let mut spawner = self.spawner.lock().await;
+        let mut running = match spawner.take() {
+            Some(running) => running,
+            None => Spawner::start(&self.executor)?,
+        };
+        let reply = running.order(order, stream).await;
+        // A spawner that broke is not kept: its places are gone with it, and the next order starts another.
+        if reply.is_ok() {
+            *spawner = Some(running);
+        }
+        reply
+    }
+}
+
+#[async_trait]
+impl Isolator for Native {
+    fn kind(&self) -> &'static str {
+        "native"
+    }
+
+    async fn probe(&self) -> Result<(), EngineError> {
+        crate::rootfs::check()?;
+        std::fs::metadata(&self.executor).map(drop).map_err(|e| EngineError::Unavailable {
+            what: format!("the executor `{}` cannot be used: {e}", self.executor.display()),
+            hint: Some("`make build` leaves it beside `sandboxd`".into()),
+        })
+    }
+
+    async fn create(&self, spec: &PlaceSpec) -> Result<Place, EngineError> {
+        crate::rootfs::check()?;
+        let (ours, theirs) = StdStream::pair().map_err(|e| EngineError::Broken(format!("control stream: {e}")))?;
+        ours.set_nonblocking(true).map_err(|e| EngineError::Broken(e.to_string()))?;
+        let order = Order::Make { spec: Box::new(jail_spec(spec)?) };
+        match self.order(&order, Some(theirs)).await? {
+            Reply::Made { layers } => {
+                self.standing.lock().await.insert(spec.id.clone());
+                Ok(Place {
+                    stream: UnixStream::from_std(ours).map_err(|e| EngineError::Broken(e.to_string()))?,
+                    receipt: Receipt::native(&layers, &spec.profile.to_string()),
+                    places: Places { workspace: "/workspace".into(), build: "/build".into() },
+                })
+            }
+            Reply::Failed { error } => Err(refused(error)),
+            other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
+        }
+    }
+
+    async fn usage(&self, id: &str) -> Result<BoxUsage, EngineError> {
+        match self.order(&Order::Measure { id: id.into() }, None).await? {
+            Reply::Measured { usage } => Ok(usage),
+            other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
+        }
+    }
+
+    async fn destroy(&self, id: &str) -> Result<BoxUsage, EngineError> {
+        self.standing.lock().await.remove(id);
+        match self.order(&Order::Destroy { id: id.into() }, None).await? {
+            Reply::Destroyed { usage } => Ok(usage),
+            Reply::Failed { error } => Err(EngineError::Broken(error.to_string())),
+            other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
+        }
+    }
+
+    async fn list(&self) -> Vec<String> {
+        self.standing.lock().await.iter().cloned().collect()
+    }
+}
+
+/// The specification of a box: the policy, and what this place asks for beside it.
+fn jail_spec(spec: &PlaceSpec) -> Result<JailSpec, EngineError> {
+    let policy = policy();
+    let strict = spec.profile == crate::Profile::Strict;
+    let is_tree = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    let own = policy.host.iter().map(|tree| tree.path.clone()).filter(is_tree).map(|path| HostDir {
+        source: path.clone(),
+        target: path,
+        mode: HostDirMode::ReadOnly,
+    });
+    let host_dirs: Vec<HostDir> = own.chain(spec.host_dirs.iter().cloned()).collect();
+    let targets: Vec<PathBuf> = host_dirs.iter().map(|dir| dir.target.clone()).collect();
+    Ok(JailSpec {
+        id: spec.id.clone(),
+        hostname: "sandbox".into(),
+        skeleton: skeleton::prepare(&targets, spec.network)?,
+        host_dirs,
+        scratch: policy
+            .scratch
+            .iter()
+            .map(|dir| ScratchDir { target: dir.path.clone(), mode: dir.mode, exec: dir.exec })
+            .collect(),
+        devices: policy.device.iter().map(|device| device.name.clone()).collect(),
+        proc_masks: policy.proc.masked.iter().map(|[name, _]| name.clone()).collect(),
+        proc_read_only: policy.proc.read_only.iter().map(|[name, _]| name.clone()).collect(),
+        proc_pids_only: strict,
+        network: spec.network,
+        profile: spec.profile,
+        limits: spec.limits.of_box(),
+        allow_weaker: spec.allow_weaker.clone(),
+    })
+}
+
+/// What usually helps when a rung breaks.
+fn refused(error: JailError) -> EngineError {
+    let hint = match (error.step, error.errno()) {
+        (Step::Namespaces, Errno::PERM | Errno::ACCESS | Errno::NOSPC) | (Step::IdMaps, _) => {
+            Some("this host does not let you make user namespaces; `sandboxd doctor` says how to change that")
+        }
+        (Step::Mounts, Errno::PERM) if error.subject.starts_with("proc") => {
+            Some("inside a container, start it with `--security-opt systempaths=unconfined`")
+        }
+        (Step::Mounts, _) if error.subject.starts_with("overlay") => {
+            Some("this kernel refuses overlays in user namespaces; `--allow-weaker overlay` accepts shared inodes")
+        }
+        (Step::Mounts, Errno::INVAL) => {
+            Some("something is mounted below that directory; `--allow-weaker overlay` binds it as it is")
+        }
+        (Step::Cgroup, _) => Some("`--allow-weaker cgroup` accepts limits by rlimits and sampling"),
+        _ => Some("`sandboxd doctor` says what this host offers"),
+    };
+    EngineError::Refused { error, hint: hint.map(str::to_owned) }
+}

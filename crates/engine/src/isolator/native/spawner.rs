@@ -1,0 +1,81 @@
+//! The engine's end of the spawner: one order at a time, each answered before the next.
+
+use crate::EngineError;
+use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+
+/// A running spawner. Dropping it ends it and everything it made.
+#[derive(Debug)]
+pub(super) struct Spawner {
+    socket: Option<UnixStream>,
+    process: Child,
+}
+
+fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
+    EngineError::Broken(format!("{what}: {e}"))
+}
+
+impl Spawner {
+    pub(super) fn start(executor: &Path) -> Result<Spawner, EngineError> {
+        let (ours, theirs) = StdStream::pair().map_err(|e| broken("spawner", &e))?;
+        ours.set_nonblocking(true).map_err(|e| broken("spawner", &e))?;
+        let process = Command::new(executor)
+            .arg("spawner")
+            .env_clear()
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|e| EngineError::Unavailable {
+                what: format!("the executor `{}` cannot be started: {e}", executor.display()),
+                hint: Some("`make build` leaves it beside `sandboxd`; `SANDBOXD_EXECUTOR` names another".into()),
+            })?;
+        let socket = UnixStream::from_std(ours).map_err(|e| broken("spawner", &e))?;
+        Ok(Spawner { socket: Some(socket), process })
+    }
+
+    /// Gives an order and waits for its answer.
+    pub(super) async fn order(&mut self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
+        let socket = self.socket.as_mut().ok_or_else(|| EngineError::Broken("the spawner has ended".into()))?;
+        let text = pack(order).map_err(|e| broken("order", &e))?;
+        if text.len() > LONGEST {
+            return Err(EngineError::Broken("the order to the spawner is too long".into()));
+        }
+        let hung_up = |e: std::io::Error| broken("the spawner hung up", &e);
+        let send = || -> std::io::Result<usize> {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            let fds: Vec<_> = stream.iter().map(AsFd::as_fd).collect();
+            if !fds.is_empty() {
+                ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+            }
+            Ok(sendmsg(socket.as_fd(), &[IoSlice::new(&text)], &mut ancillary, SendFlags::NOSIGNAL)?)
+        };
+        let sent = socket.async_io(Interest::WRITABLE, send).await.map_err(hung_up)?;
+        socket.write_all(&text[sent..]).await.map_err(hung_up)?;
+        let mut answer = Vec::new();
+        loop {
+            if let Some(reply) = unpack(&answer).map_err(|e| broken("the spawner's answer", &e))? {
+                return Ok(reply);
+            }
+            if socket.read_buf(&mut answer).await.map_err(hung_up)? == 0 {
+                return Err(EngineError::Broken("the spawner ended unexpectedly".into()));
+            }
+        }
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        // It ends when its socket closes; waiting for it leaves no zombie behind.
+        self.socket = None;
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,22 @@
+//! The engine of sandboxd: sandboxes, isolators, languages and limits.
+//!
+//! [`Engine`] is the one door. Whoever stands outside, a command line or a server, turns what people ask for
+//! into a [`Request`], and the [`Execution`] that comes back into what people see. The engine itself never
+//! runs user code: an executor does, inside a place an [`isolator`] made.
+
+mod cache;
+mod conversation;
+mod engine;
+mod error;
+mod execution;
+pub mod isolator;
+pub mod limits;
+mod rootfs;
+pub mod runtime;
+
+pub use cache::cache_directory;
+pub use engine::{Engine, Event, Request, SourceFile};
+pub use error::EngineError;
+pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Status};
+pub use jail::seccomp::Profile;
+pub use jail::spec::{Layer, Network};

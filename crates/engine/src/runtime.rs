@@ -1,0 +1,184 @@
+//! Languages as data: the catalogue of `runtimes/*.toml`.
+//!
+//! A [`Runtime`] says how a language is compiled, run and checked; [`find`] looks which of its variants this
+//! host can offer; [`plan`] turns one variant and a program into the steps of a job. Nothing here knows any
+//! language by name.
+
+mod catalogue;
+pub mod find;
+pub mod plan;
+
+pub use catalogue::Catalogue;
+pub use find::Found;
+
+use crate::limits::{Wanted, bytes, duration};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A language.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runtime {
+    /// The name everything else refers to.
+    pub name: String,
+    /// The name people know.
+    pub title: String,
+    /// Other names it answers to.
+    pub aliases: Vec<String>,
+    /// Endings of its files, the usual one first.
+    pub extensions: Vec<String>,
+    /// Type of its files.
+    pub mime: String,
+    /// Name of a program that comes without one.
+    pub source: String,
+    /// What a warm pool does for it.
+    pub warm: Warm,
+    /// How to get it.
+    pub install: String,
+    /// Defaults of its own.
+    #[serde(default)]
+    limits: OwnLimits,
+    /// Ways to run it, the preferred first.
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// Programs that prove it works.
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+}
+
+/// What a warm pool does for a language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Warm {
+    /// Starts it anew in a prepared sandbox.
+    None,
+    /// Keeps interpreters waiting in sandboxes.
+    Parked,
+    /// Forks a loaded interpreter into sandboxes.
+    Zygote,
+}
+
+/// Limits as people write them in a page of the catalogue.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnLimits {
+    memory: Option<String>,
+    disk: Option<String>,
+    timeout: Option<String>,
+    pids: Option<u64>,
+}
+
+/// One way to run a language.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Programs it cannot do without.
+    pub needs: Vec<String>,
+    /// Prints the version.
+    pub version: Vec<String>,
+    /// Makes a program, for languages that need that.
+    #[serde(default)]
+    pub compile: Vec<String>,
+    /// What it makes, by name in the build directory.
+    #[serde(default)]
+    pub output: Vec<String>,
+    /// Runs the program.
+    pub run: Vec<String>,
+    /// Checks the program without running it.
+    #[serde(default)]
+    pub syntax: Vec<String>,
+    /// Environment of all of these.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Trees outside of what every sandbox sees, where its programs may be.
+    #[serde(default, rename = "toolchain")]
+    pub toolchains: Vec<Toolchain>,
+    /// Work done once for all runs.
+    pub prepare: Option<Prepare>,
+}
+
+/// A tree of the host that holds a language.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Toolchain {
+    /// Where it may be; `~` is the caller's home, `*` any name.
+    pub glob: String,
+    /// Where it is seen inside.
+    pub mount: String,
+    /// Directories in it that hold programs.
+    pub path: Vec<String>,
+}
+
+/// Work done once for all runs of one version.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prepare {
+    /// Does it.
+    pub run: Vec<String>,
+    /// Where its result is seen inside, then and later.
+    pub mount: String,
+}
+
+/// A program that proves a language works.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// What it proves.
+    pub name: String,
+    /// The program.
+    pub code: String,
+    /// Files beside it.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Its input.
+    pub stdin: Option<String>,
+    /// Its environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Exactly what it writes.
+    pub stdout: Option<String>,
+    /// What it writes among other things.
+    #[serde(default)]
+    pub stdout_contains: Vec<String>,
+    /// What it complains of among other things.
+    #[serde(default)]
+    pub stderr_contains: Vec<String>,
+    /// Its exit code.
+    #[serde(default)]
+    pub exit: i32,
+}
+
+impl Runtime {
+    /// Reads a page of the catalogue.
+    pub(crate) fn parse(page: &str) -> Result<Runtime, String> {
+        let runtime: Runtime = toml::from_str(page).map_err(|e| e.to_string())?;
+        runtime.limits.wanted()?;
+        Ok(runtime)
+    }
+
+    /// Its own defaults.
+    pub fn limits(&self) -> Wanted {
+        // They were understood when the page was read.
+        self.limits.wanted().unwrap_or_default()
+    }
+
+    /// Every name it answers to.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
+    }
+}
+
+impl OwnLimits {
+    fn wanted(&self) -> Result<Wanted, String> {
+        Ok(Wanted {
+            memory_bytes: self.memory.as_deref().map(bytes).transpose()?,
+            disk_bytes: self.disk.as_deref().map(bytes).transpose()?,
+            timeout_ms: self.timeout.as_deref().map(duration).transpose()?,
+            pids: self.pids,
+            ..Wanted::default()
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! From a program and a variant to the steps of a job.
+
+use super::{Found, Runtime};
+use crate::EngineError;
+use crate::limits::Limits;
+use protocol::{Step, StepKind};
+use std::path::Path;
+
+/// Where things are for the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The user's files.
+    pub workspace: String,
+    /// Output of the compile step.
+    pub build: String,
+}
+
+/// What is asked of a language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Compile if needed, and run.
+    Run,
+    /// Only see whether it would.
+    Check,
+}
+
+/// A program in some language.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// Path of its main file in the workspace.
+    pub main: &'a str,
+    /// Paths of all its files.
+    pub files: &'a [String],
+    /// Its arguments.
+    pub args: &'a [String],
+    /// Its environment, `(name, value)`.
+    pub env: &'a [(String, String)],
+}
+
+/// The steps that do it.
+pub fn steps(
+    runtime: &Runtime,
+    found: &Found<'_>,
+    program: &Program<'_>,
+    purpose: Purpose,
+    limits: &Limits,
+    places: &Places,
+) -> Result<Vec<Step>, EngineError> {
+    let variant = found.variant;
+    let words = Words { runtime, program, limits, places, prepared: variant.prepare.as_ref().map(|p| p.mount.as_str()) };
+    let step = |kind, command: &[String], args: &[String]| {
+        let mut argv = words.expand(command);
+        argv.extend(args.iter().cloned());
+        let name = argv.first().cloned().unwrap_or_default();
+        Ok(Step {
+            kind,
+            program: locate(found, &name)?,
+            argv,
+            env: environment(found, program.env, places),
+            directory: places.workspace.clone(),
+        })
+    };
+    match purpose {
+        Purpose::Run if variant.compile.is_empty() => Ok(vec![step(StepKind::Run, &variant.run, program.args)?]),
+        Purpose::Run => Ok(vec![
+            step(StepKind::Compile, &variant.compile, &[])?,
+            step(StepKind::Run, &variant.run, program.args)?,
+        ]),
+        Purpose::Check if variant.syntax.is_empty() => {
+            Err(EngineError::invalid("check", format!("{} cannot be checked without running it", runtime.title)))
+        }
+        Purpose::Check => Ok(vec![step(StepKind::Run, &variant.syntax, &[])?]),
+    }
+}
+
+/// The one step that prepares a variant.
+pub fn prepare(runtime: &Runtime, found: &Found<'_>, limits: &Limits, places: &Places) -> Option<Step> {
+    let prepare = found.variant.prepare.as_ref()?;
+    let program = Program { main: &runtime.source, files: &[], args: &[], env: &[] };
+    let words = Words { runtime, program: &program, limits, places, prepared: Some(&prepare.mount) };
+    let argv = words.expand(&prepare.run);
+    Some(Step {
+        kind: StepKind::Run,
+        program: locate(found, argv.first()?).ok()?,
+        argv,
+        env: environment(found, &[], places),
+        directory: places.workspace.clone(),
+    })
+}
+
+/// Where the file to execute is, inside.
+fn locate(found: &Found<'_>, name: &str) -> Result<String, EngineError> {
+    if name.starts_with('/') {
+        return Ok(name.to_owned());
+    }
+    let (inside, _) = found.program(name).ok_or_else(|| EngineError::Unavailable {
+        what: format!("`{name}` is not installed on this host"),
+        hint: None,
+    })?;
+    Ok(inside.display().to_string())
+}
+
+/// A clean environment: what programs expect, the variant's own, and what the caller adds.
+fn environment(found: &Found<'_>, added: &[(String, String)], places: &Places) -> Vec<String> {
+    let path: Vec<String> = found.inside_path.iter().map(|dir| dir.display().to_string()).collect();
+    let mut all = vec![
+        ("PATH".to_owned(), path.join(":")),
+        ("HOME".into(), places.workspace.clone()),
+        ("USER".into(), "sandbox".into()),
+        ("LANG".into(), "C.UTF-8".into()),
+        ("TMPDIR".into(), "/tmp".into()),
+    ];
+    let own = found.variant.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+    for (name, value) in own.chain(added.iter().cloned()) {
+        all.retain(|(known, _)| *known != name);
+        all.push((name, value));
+    }
+    all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// What the words in braces stand for.
+struct Words<'a> {
+    runtime: &'a Runtime,
+    program: &'a Program<'a>,
+    limits: &'a Limits,
+    places: &'a Places,
+    prepared: Option<&'a str>,
+}
+
+impl Words<'_> {
+    fn expand(&self, command: &[String]) -> Vec<String> {
+        let mut words = Vec::new();
+        for word in command {
+            if word == "{sources}" {
+                words.extend(self.sources());
+            } else {
+                words.push(self.fill(word));
+            }
+        }
+        words
+    }
+
+    fn fill(&self, word: &str) -> String {
+        let main = Path::new(self.program.main);
+        let stem = main.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let replacements = [
+            ("{source}", guarded(self.program.main)),
+            ("{stem}", stem),
+            ("{build}", self.places.build.clone()),
+            ("{workspace}", self.places.workspace.clone()),
+            ("{prepared}", self.prepared.unwrap_or_default().to_owned()),
+            ("{memory_mb}", (self.limits.memory_bytes >> 20).to_string()),
+        ];
+        // One pass from left to right: what a name of the user's contains is never expanded again.
+        let mut filled = String::new();
+        let mut rest = word;
+        while let Some(at) = rest.find('{') {
+            filled += &rest[..at];
+            rest = &rest[at..];
+            match replacements.iter().find(|(name, _)| rest.starts_with(name)) {
+                Some((name, value)) => {
+                    filled += value;
+                    rest = &rest[name.len()..];
+                }
+                None => {
+                    filled.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        filled + rest
+    }
+
+    /// The main file first, then every other file of the language.
+    fn sources(&self) -> Vec<String> {
+        let is_source = |path: &&String| {
+            let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            path.as_str() != self.program.main && self.runtime.extensions.iter().any(|known| known == ending)
+        };
+        let others = self.program.files.iter().filter(is_source);
+        std::iter::once(guarded(self.program.main)).chain(others.map(|path| guarded(path))).collect()
+    }
+}
+
+/// A file name that a tool cannot take for an option.
+fn guarded(path: &str) -> String {
+    if path.starts_with('-') { format!("./{path}") } else { path.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{Ceiling, Wanted};
+    use crate::runtime::Catalogue;
+
+    fn words_of(main: &str, files: &[&str], command: &[&str]) -> Vec<String> {
+        let catalogue = Catalogue::load().unwrap();
+        let runtime = catalogue.by_name("c").unwrap();
+        let files: Vec<String> = files.iter().map(|f| (*f).to_owned()).collect();
+        let limits = Limits::resolve(Wanted::default(), Wanted::default(), &Ceiling::default()).unwrap();
+        let places = Places { workspace: "/workspace".into(), build: "/build".into() };
+        let program = Program { main, files: &files, args: &[], env: &[] };
+        let words = Words { runtime, program: &program, limits: &limits, places: &places, prepared: None };
+        words.expand(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_in_braces_are_filled_in_once() {
+        assert_eq!(words_of("{build}.c", &[], &["cc", "{source}", "{build}/{stem}"]), ["cc", "{build}.c", "/build/{build}"]);
+        assert_eq!(words_of("a.c", &[], &["awk", "{ print }"]), ["awk", "{ print }"]);
+    }
+
+    #[test]
+    fn sources_are_the_files_of_the_language_main_first() {
+        assert_eq!(words_of("m.c", &["a.c", "m.c", "x.h", "d/b.c"], &["{sources}"]), ["m.c", "a.c", "d/b.c"]);
+    }
+
+    #[test]
+    fn a_file_is_never_an_option() {
+        assert_eq!(words_of("-o.c", &[], &["cc", "{source}"]), ["cc", "./-o.c"]);
+    }
+}

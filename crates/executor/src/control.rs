@@ -1,0 +1,104 @@
+//! The control stream: frames in, frames out, never blocking.
+
+use protocol::{Frame, FromExecutor, FromHost, Reader};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, read, write};
+
+/// Waiting output beyond which programs are made to wait.
+const ENOUGH_WAITING: usize = 1 << 20;
+
+pub(crate) struct Control {
+    stream: OwnedFd,
+    reader: Reader,
+    waiting: Vec<u8>,
+    sent: usize,
+    hung_up: bool,
+}
+
+impl Control {
+    pub(crate) fn new(stream: OwnedFd) -> Result<Control, String> {
+        jail::sys::ignore_broken_pipes();
+        rustix::io::fcntl_setfd(&stream, rustix::io::FdFlags::CLOEXEC).map_err(|e| e.to_string())?;
+        rustix::io::ioctl_fionbio(&stream, true).map_err(|e| e.to_string())?;
+        Ok(Control { stream, reader: Reader::default(), waiting: Vec::new(), sent: 0, hung_up: false })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    pub(crate) fn hung_up(&self) -> bool {
+        self.hung_up
+    }
+
+    /// Takes in what has arrived.
+    pub(crate) fn fill(&mut self) {
+        let mut buffer = [0; 64 << 10];
+        match read(&self.stream, &mut buffer) {
+            Ok(0) => self.hung_up = true,
+            Ok(length) => self.reader.push(&buffer[..length]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.hung_up = true,
+        }
+    }
+
+    /// The next frame that has arrived whole. Nonsense from the engine counts as hanging up.
+    pub(crate) fn next(&mut self) -> Option<Frame> {
+        self.reader.next_frame().unwrap_or_else(|_| {
+            self.hung_up = true;
+            None
+        })
+    }
+
+    pub(crate) fn message(&mut self, frame: &Frame) -> Option<FromHost> {
+        frame.message().inspect_err(|_| self.hung_up = true).ok()
+    }
+
+    pub(crate) fn send(&mut self, frame: &Frame) {
+        frame.write_to(&mut self.waiting);
+        self.flush();
+    }
+
+    pub(crate) fn tell(&mut self, message: &FromExecutor) {
+        self.send(&Frame::control(message));
+    }
+
+    pub(crate) fn flush(&mut self) {
+        while self.sent < self.waiting.len() && !self.hung_up {
+            match write(&self.stream, &self.waiting[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => self.hung_up = true,
+            }
+        }
+        if self.sent == self.waiting.len() {
+            self.waiting.clear();
+            self.sent = 0;
+        }
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.sent < self.waiting.len()
+    }
+
+    /// Whether programs should be made to wait before they write more.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.waiting.len() - self.sent > ENOUGH_WAITING
+    }
+
+    /// Sends everything that waits, however long the engine takes.
+    pub(crate) fn drain(&mut self) {
+        use rustix::event::{PollFd, PollFlags, poll};
+        while self.has_waiting() && !self.hung_up {
+            let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
+            let _ = poll(&mut fds, None);
+            self.flush();
+        }
+    }
+
+    pub(crate) fn broken(&mut self, reason: &str) {
+        self.tell(&FromExecutor::Broken { reason: reason.to_owned() });
+        self.drain();
+    }
+}

@@ -1,0 +1,182 @@
+//! What a job stands on: a box of our own ([`Walled`]), or nothing at all ([`Plain`]).
+
+use jail::job::{Program, Ready};
+use jail::spec::{BoxLimits, CgroupKind, InitSpec};
+use jail::{JailError, SingleThreaded};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+use crate::meters::Meters;
+
+/// What the executor needs of the place it runs in.
+pub(crate) trait Ground {
+    /// Starts a program.
+    fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError>;
+    /// Ends every process of the job.
+    fn kill_all(&self);
+    /// Does file work as the user.
+    fn as_user<T>(&self, work: impl FnOnce() -> T) -> T;
+    /// Where the user's files are.
+    fn workspace(&self) -> &Path;
+    /// Where compilers leave their output.
+    fn build(&self) -> &Path;
+    /// Bounds of the place as a whole.
+    fn limits(&self) -> &BoxLimits;
+    /// How use is measured.
+    fn meters(&self) -> &Meters;
+    /// SHA-256 of the system call filter.
+    fn seccomp_sha256(&self) -> Option<String>;
+    /// Landlock interface in force.
+    fn landlock_abi(&self) -> u32;
+}
+
+/// PID 1 of a box.
+pub(crate) struct Walled {
+    ready: Ready,
+    meters: Meters,
+}
+
+impl Walled {
+    pub(crate) fn new(spec: InitSpec) -> Result<Walled, String> {
+        let proof = SingleThreaded::of_init().ok_or("not PID 1 of a sandbox")?;
+        let meters = Meters::of_box(&spec);
+        let ready = Ready::prepare(proof, spec).map_err(|e| e.to_string())?;
+        Ok(Walled { ready, meters })
+    }
+}
+
+impl Ground for Walled {
+    fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
+        self.ready.start(program, streams)
+    }
+
+    fn kill_all(&self) {
+        self.ready.kill_all();
+    }
+
+    fn as_user<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.ready.as_user(work)
+    }
+
+    fn workspace(&self) -> &Path {
+        Path::new("/workspace")
+    }
+
+    fn build(&self) -> &Path {
+        Path::new("/build")
+    }
+
+    fn limits(&self) -> &BoxLimits {
+        &self.ready.init().limits
+    }
+
+    fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    fn seccomp_sha256(&self) -> Option<String> {
+        Some(crate::artifacts::hex(&Sha256::digest(self.ready.filter().as_bytes())))
+    }
+
+    fn landlock_abi(&self) -> u32 {
+        jail::landlock::abi()
+    }
+}
+
+/// A child of the engine, as free as the engine itself.
+pub(crate) struct Plain {
+    proof: SingleThreaded,
+    spec: PlainSpec,
+    meters: Meters,
+}
+
+/// The one argument of the plain role.
+#[derive(Deserialize)]
+pub(crate) struct PlainSpec {
+    workspace: PathBuf,
+    build: PathBuf,
+    limits: BoxLimits,
+}
+
+impl Plain {
+    pub(crate) fn new(spec: PlainSpec) -> Result<Plain, String> {
+        let proof = SingleThreaded::prove().ok_or("the executor must have one thread")?;
+        // Processes whose parents die become ours, so that none is lost.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(|e| e.to_string())?;
+        Ok(Plain { proof, spec, meters: Meters::sampled(CgroupKind::None) })
+    }
+}
+
+impl Ground for Plain {
+    fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
+        jail::job::start_plain(&self.proof, &self.spec.limits, program, streams)
+    }
+
+    /// Without a pid namespace there is no atomic way: descend and kill until nobody is left to descend to.
+    fn kill_all(&self) {
+        for _ in 0..100 {
+            let mut living = descendants(std::process::id());
+            living.retain(|pid| !is_zombie(*pid));
+            if living.is_empty() {
+                return;
+            }
+            for pid in living {
+                if let Some(pid) = Pid::from_raw(pid as i32) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+        }
+    }
+
+    fn as_user<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
+    fn workspace(&self) -> &Path {
+        &self.spec.workspace
+    }
+
+    fn build(&self) -> &Path {
+        &self.spec.build
+    }
+
+    fn limits(&self) -> &BoxLimits {
+        &self.spec.limits
+    }
+
+    fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    fn seccomp_sha256(&self) -> Option<String> {
+        None
+    }
+
+    fn landlock_abi(&self) -> u32 {
+        0
+    }
+}
+
+/// Every process below `pid`.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut next = vec![pid];
+    while let Some(pid) = next.pop() {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children = children.split_whitespace().filter_map(|word| word.parse::<u32>().ok());
+            next.extend(children.clone());
+            found.extend(children);
+        }
+    }
+    found
+}
+
+fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z') || rest.starts_with('X'))
+}

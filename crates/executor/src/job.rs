@@ -1,0 +1,212 @@
+//! Runs jobs: one at a time, step by step, each step watched until its last process is gone.
+//!
+//! The ending of a step is the kernel's word on its first process, unless a limit ended it first. Whatever
+//! else it started dies with it, at once; output written until then is kept.
+
+use crate::artifacts::{self, Known};
+use crate::control::Control;
+use crate::ground::Ground;
+use crate::watch::Watch;
+use jail::beneath::{PlainPath, Tree};
+use jail::sys;
+use protocol::{
+    BUILD_STREAM, Ending, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, Place, StepKind, StepResult, Usage,
+};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use std::io::Write;
+use std::time::Instant;
+
+/// Serves the engine until it hangs up.
+pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), String> {
+    let signals = sys::child_signals().map_err(|e| e.to_string())?;
+    while !control.hung_up() {
+        match next_frame(&mut control, &signals) {
+            Some(frame) if frame.kind == Kind::Control => match control.message(&frame) {
+                Some(FromHost::Hello { generation }) => control.tell(&FromExecutor::Hello {
+                    generation: generation.min(GENERATION),
+                    seccomp_sha256: ground.seccomp_sha256(),
+                    landlock_abi: ground.landlock_abi(),
+                }),
+                Some(FromHost::Run(job)) => {
+                    match run(&mut control, ground, &signals, &job) {
+                        Ok(result) => control.tell(&FromExecutor::Finished(result)),
+                        Err(reason) => control.tell(&FromExecutor::Broken { reason }),
+                    }
+                    control.drain();
+                }
+                // Nothing runs, or the engine speaks of what we do not know.
+                Some(FromHost::Cancel) | None => {}
+            },
+            // Input that arrives after its program has ended.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a frame, reaping meanwhile.
+fn next_frame(control: &mut Control, signals: &OwnedFd) -> Option<protocol::Frame> {
+    loop {
+        if let Some(frame) = control.next() {
+            return Some(frame);
+        }
+        if control.hung_up() {
+            return None;
+        }
+        let wanted = if control.has_waiting() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = [PollFd::from_borrowed_fd(control.fd(), wanted), PollFd::new(signals, PollFlags::IN)];
+        if poll(&mut fds, None).is_err() {
+            continue;
+        }
+        let (news, child) = (fds[0].revents(), !fds[1].revents().is_empty());
+        if news.contains(PollFlags::OUT) {
+            control.flush();
+        }
+        if !(news & !PollFlags::OUT).is_empty() {
+            control.fill();
+        }
+        if child {
+            reap(signals, None);
+        }
+    }
+}
+
+/// Waits for every process that has ended, and forgets all of them but the one that is `wanted`.
+pub(crate) fn reap(signals: &OwnedFd, wanted: Option<Pid>) -> Option<WaitStatus> {
+    let mut buffer = [0; 1024];
+    let _ = rustix::io::read(signals, &mut buffer);
+    let mut found = None;
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        // Where tracing is allowed, a stop can look like an end.
+        if Some(pid) == wanted && (status.exited() || status.signaled()) {
+            found = Some(status);
+        }
+    }
+    found
+}
+
+fn run(
+    control: &mut Control,
+    ground: &impl Ground,
+    signals: &OwnedFd,
+    job: &Job,
+) -> Result<JobResult, String> {
+    let began = Instant::now();
+    let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
+    let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
+    let known = ground.as_user(|| receive_files(control, signals, job, &workspace, &build))?;
+
+    let before = ground.meters().read();
+    let mut watch = Watch::new(ground, job, signals, before);
+    let mut built = Vec::new();
+    let mut last = (0, Ending::Cancelled);
+    for (index, step) in job.steps.iter().enumerate() {
+        let started = Instant::now();
+        let ending = watch.step(control, index, step);
+        let success = ending == Ending::Exited { code: 0 };
+        let result = StepResult { ending: ending.clone(), wall_us: micros(started) };
+        control.tell(&FromExecutor::StepDone { step: index, result });
+        last = (index, ending);
+        if !success {
+            break;
+        }
+        if step.kind == StepKind::Compile && job.collect.build {
+            // Before the next step, which may write there.
+            let send = Some((&mut *control, BUILD_STREAM));
+            let none = Known::new();
+            built = ground.as_user(|| artifacts::collect(&build, &none, &job.collect, send).0);
+        }
+    }
+
+    let after = ground.meters().read();
+    let (artifacts, artifacts_truncated) = if job.collect.artifacts {
+        let send = job.collect.contents.then_some((&mut *control, 0));
+        ground.as_user(|| artifacts::collect(&workspace, &known, &job.collect, send))
+    } else {
+        (Vec::new(), false)
+    };
+    let (free_bytes, free_inodes) = workspace.free().unwrap_or((u64::MAX, u64::MAX));
+    Ok(JobResult {
+        step: last.0,
+        ending: last.1,
+        usage: Usage {
+            wall_us: micros(began),
+            cpu_us: after.waited_cpu_us.saturating_sub(before.waited_cpu_us),
+            largest_rss_bytes: sys::usage_of_children().largest_rss_bytes,
+            sampled_memory_bytes: watch.sampled().map(|most| most.memory_bytes),
+            sampled_processes: watch.sampled().map(|most| most.processes),
+            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+            write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+        },
+        written: watch.written(),
+        disk_full: free_bytes < 4096 || free_inodes == 0,
+        artifacts,
+        artifacts_truncated,
+        build: built,
+    })
+}
+
+/// Makes the files of a job from the frames that follow it. Returns how those of the workspace look.
+fn receive_files(
+    control: &mut Control,
+    signals: &OwnedFd,
+    job: &Job,
+    workspace: &Tree,
+    build: &Tree,
+) -> Result<Known, String> {
+    let mut known = Known::new();
+    for (index, spec) in job.files.iter().enumerate() {
+        let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", spec.path);
+        let path = PlainPath::parse(&spec.path).map_err(|e| failed(&e))?;
+        let tree = if spec.place == Place::Workspace { workspace } else { build };
+        let mode = if spec.executable { 0o755 } else { 0o644 };
+        let mut file = tree.create(&path, mode).map_err(|e| failed(&e))?;
+        let mut left = spec.size;
+        let mut broken = None;
+        while left > 0 {
+            let frame = next_frame(control, signals).ok_or("the engine hung up")?;
+            if frame.kind != Kind::FileIn || frame.stream != index as u32 || frame.body.len() as u64 > left {
+                return Err("the engine sent something else than the file it announced".into());
+            }
+            left -= frame.body.len() as u64;
+            // Even when the disk is full, what was announced must be taken off the stream.
+            if broken.is_none() {
+                broken = file.write_all(&frame.body).err();
+            }
+        }
+        if let Some(error) = broken {
+            return Err(failed(&error));
+        }
+        let stat = rustix::fs::fstat(&file).map_err(|e| failed(&e))?;
+        if spec.place == Place::Workspace {
+            known.insert(path.as_str().to_owned(), artifacts::mark(&stat));
+        }
+    }
+    Ok(known)
+}
+
+/// Ends every process of the job and waits until the kernel has none left.
+pub(crate) fn clear(ground: &impl Ground, signals: &OwnedFd) {
+    ground.kill_all();
+    let patience = Instant::now() + std::time::Duration::from_secs(2);
+    while Instant::now() < patience {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Err(_) => break,
+            Ok(None) => {
+                ground.kill_all();
+                let mut fds = [PollFd::new(signals, PollFlags::IN)];
+                let _ = poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 2_000_000 }));
+            }
+        }
+    }
+    let mut buffer = [0; 1024];
+    let _ = rustix::io::read(signals, &mut buffer);
+}
+
+pub(crate) fn micros(since: Instant) -> u64 {
+    since.elapsed().as_micros() as u64
+}

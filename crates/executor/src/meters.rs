@@ -1,0 +1,136 @@
+//! What a job uses, read from the kernel; sampled where no cgroup counts.
+
+use jail::spec::{CgroupKind, InitSpec};
+use jail::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+pub(crate) struct Meters {
+    kind: CgroupKind,
+    oom: Option<OwnedFd>,
+    cpu: Option<File>,
+    /// Opened early: after PID 1 has made itself unreadable, it could not open it any more.
+    io: Option<File>,
+}
+
+/// Totals at one moment, to be subtracted from later ones.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Reading {
+    pub(crate) cpu_us: u64,
+    pub(crate) waited_cpu_us: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) write_bytes: u64,
+    oom_kills: u64,
+}
+
+/// All processes of the box at one moment.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sample {
+    pub(crate) processes: u64,
+    pub(crate) memory_bytes: u64,
+    cpu_us: u64,
+}
+
+impl Meters {
+    pub(crate) fn of_box(spec: &InitSpec) -> Meters {
+        Meters {
+            oom: spec.meters.oom.and_then(sys::inherited),
+            cpu: spec.meters.cpu.and_then(sys::inherited).map(File::from),
+            ..Meters::sampled(spec.meters.kind)
+        }
+    }
+
+    pub(crate) fn sampled(kind: CgroupKind) -> Meters {
+        Meters { kind, oom: None, cpu: None, io: File::open("/proc/self/io").ok() }
+    }
+
+    /// Whether nobody but us counts memory and processes.
+    pub(crate) fn must_sample(&self) -> bool {
+        self.kind == CgroupKind::None
+    }
+
+    /// What to wait on for news of memory, and for which kind of news.
+    pub(crate) fn oom(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let flags = if self.kind == CgroupKind::V1 { PollFlags::IN } else { PollFlags::PRI };
+        self.oom.as_ref().map(|fd| (fd.as_fd(), flags))
+    }
+
+    /// Whether the box ran out of memory since `before`.
+    pub(crate) fn ran_out(&self, before: &Reading) -> bool {
+        match self.kind {
+            CgroupKind::V1 => self.oom.as_ref().is_some_and(|fd| {
+                let mut fds = [PollFd::new(fd, PollFlags::IN)];
+                poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            }),
+            CgroupKind::V2 => self.oom_kills() > before.oom_kills,
+            CgroupKind::None => false,
+        }
+    }
+
+    pub(crate) fn read(&self) -> Reading {
+        let (read_bytes, write_bytes) = self.io();
+        Reading {
+            cpu_us: self.cpu_us(),
+            waited_cpu_us: sys::usage_of_children().cpu_micros,
+            read_bytes,
+            write_bytes,
+            oom_kills: if self.kind == CgroupKind::V2 { self.oom_kills() } else { 0 },
+        }
+    }
+
+    /// CPU time of the whole box so far.
+    pub(crate) fn cpu_us(&self) -> u64 {
+        let text = self.cpu.as_ref().map(contents).unwrap_or_default();
+        match self.kind {
+            CgroupKind::V1 => text.trim().parse::<u64>().unwrap_or(0) / 1000,
+            CgroupKind::V2 => jail::cgroup::keyed(&text, "usage_usec ").unwrap_or(0),
+            CgroupKind::None => sys::usage_of_children().cpu_micros + sample().cpu_us,
+        }
+    }
+
+    fn oom_kills(&self) -> u64 {
+        let text = self.oom.as_ref().and_then(|fd| fd.try_clone().ok()).map(|fd| contents(&File::from(fd)));
+        text.and_then(|text| jail::cgroup::keyed(&text, "oom_kill ")).unwrap_or(0)
+    }
+
+    /// Storage traffic of this process and of all it has waited for, which the kernel adds up.
+    fn io(&self) -> (u64, u64) {
+        let text = self.io.as_ref().map(contents).unwrap_or_default();
+        let of = |key| jail::cgroup::keyed(&text, key).unwrap_or(0);
+        (of("read_bytes:"), of("write_bytes:"))
+    }
+}
+
+fn contents(file: &File) -> String {
+    let mut buffer = [0; 4096];
+    let length = file.read_at(&mut buffer, 0).unwrap_or(0);
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+/// Looks at every process below this one.
+pub(crate) fn sample() -> Sample {
+    let mut sample = Sample::default();
+    let mut shared = 0;
+    for pid in crate::ground::descendants(std::process::id()) {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let kib = |key| jail::cgroup::keyed(&status.replace(" kB", ""), key).unwrap_or(0) * 1024;
+        sample.processes += jail::cgroup::keyed(&status, "Threads:").unwrap_or(0);
+        sample.memory_bytes += kib("RssAnon:");
+        shared = kib("RssShmem:").max(shared);
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        sample.cpu_us += cpu_of(&stat).unwrap_or(0);
+    }
+    // Pages several processes map are counted once, as the largest share any of them has.
+    sample.memory_bytes += shared;
+    sample
+}
+
+/// User and system time in a stat line, its own and of children it has waited for: fields 14 to 17.
+fn cpu_of(stat: &str) -> Option<u64> {
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let ticks: u64 = fields.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
+    // The unit is fixed at a hundredth of a second for user space.
+    Some(ticks * 10_000)
+}

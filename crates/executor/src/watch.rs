@@ -1,0 +1,265 @@
+//! Watches one step: passes its streams on, and ends it when a limit is reached.
+//!
+//! One poll over everything that can happen; time-outs only for what will happen by the clock, so that an
+//! idle program costs nothing.
+
+use crate::control::Control;
+use crate::ground::Ground;
+use crate::job::{clear, reap};
+use crate::meters::{Reading, Sample, sample};
+use crate::pipes::{Input, Output};
+use jail::JailError;
+use jail::job::Program;
+use protocol::{Ending, FromExecutor, FromHost, Job, Kind, Step, StepKind, Written};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitStatus};
+use std::ffi::CString;
+use std::time::{Duration, Instant};
+
+/// How often processes are looked at where no cgroup counts them.
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+/// Shortest time between two looks at the CPU meter.
+const CPU_EVERY: Duration = Duration::from_millis(10);
+
+pub(crate) struct Watch<'a, G: Ground> {
+    ground: &'a G,
+    job: &'a Job,
+    signals: &'a OwnedFd,
+    before: Reading,
+    deadline: Instant,
+    next_cpu: Instant,
+    next_sample: Option<Instant>,
+    most: Sample,
+    input: Input,
+    written: Written,
+    sequence: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a, G: Ground> Watch<'a, G> {
+    pub(crate) fn new(ground: &'a G, job: &'a Job, signals: &'a OwnedFd, before: Reading) -> Self {
+        let now = Instant::now();
+        Watch {
+            ground,
+            job,
+            signals,
+            before,
+            deadline: now + Duration::from_millis(job.limits.wall_ms),
+            next_cpu: now,
+            next_sample: ground.meters().must_sample().then_some(now),
+            most: Sample::default(),
+            input: Input::default(),
+            written: Written::default(),
+            sequence: 0,
+            buffer: vec![0; 64 << 10],
+        }
+    }
+
+    /// The largest sample, where sampling was needed.
+    pub(crate) fn sampled(&self) -> Option<Sample> {
+        self.next_sample.map(|_| self.most)
+    }
+
+    pub(crate) fn written(&self) -> Written {
+        self.written
+    }
+
+    /// Runs one step to its end.
+    pub(crate) fn step(&mut self, control: &mut Control, index: usize, step: &Step) -> Ending {
+        let most = self.job.limits.output_bytes;
+        let opened = Output::new(Kind::Stdout, most, self.written.stdout)
+            .and_then(|out| Ok((out, Output::new(Kind::Stderr, most, self.written.stderr)?)))
+            .and_then(|(out, err)| {
+                let wants_input = self.job.stdin && step.kind == StepKind::Run;
+                let stdin = if wants_input { self.input.connect()? } else { Input::none()? };
+                Ok((out, err, stdin))
+            });
+        let started = opened
+            .map_err(|errno| JailError::new(jail::Step::Descriptors, "pipes", errno))
+            .and_then(|((out, stdout), (err, stderr), stdin)| {
+                let program = self.program(step)?;
+                Ok((out, err, self.ground.start(&program, [stdin, stdout, stderr])?))
+            });
+        let (mut out, mut err, running) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                clear(self.ground, self.signals);
+                return Ending::StartFailed { error };
+            }
+        };
+        control.tell(&FromExecutor::Started { step: index });
+        let ending = self.follow(control, running, &mut out, &mut err);
+        clear(self.ground, self.signals);
+        self.drain(control, &mut out, &mut err);
+        self.written = Written { stdout: out.written, stderr: err.written };
+        ending
+    }
+
+    fn program(&self, step: &Step) -> Result<Program, JailError> {
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| JailError::new(jail::Step::Exec, "a NUL byte in an argument", Errno::INVAL))
+        };
+        Ok(Program {
+            path: text(&step.program)?,
+            argv: step.argv.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?,
+            env: step.env.iter().map(|var| text(var)).collect::<Result<_, _>>()?,
+            directory: text(&step.directory)?,
+            cpu_seconds: Some(self.job.limits.cpu_ms.div_ceil(1000).max(1)),
+        })
+    }
+
+    /// Follows a program until it ends or has to be ended.
+    fn follow(&mut self, control: &mut Control, running: Pid, out: &mut Output, err: &mut Output) -> Ending {
+        loop {
+            let now = Instant::now();
+            if let Some(ending) = self.by_the_clock(now) {
+                return ending;
+            }
+            let news = self.wait_for_news(control, out, err, now);
+            if news.output {
+                for stream in [&mut *out, &mut *err] {
+                    if let Some(frame) = stream.pump(&mut self.buffer, &mut self.sequence) {
+                        control.send(&frame);
+                    }
+                }
+                if out.written.max(err.written) > self.job.limits.output_written_bytes {
+                    return Ending::OutputLimit;
+                }
+            }
+            if news.control && self.listen(control) {
+                return Ending::Cancelled;
+            }
+            self.input.pump();
+            if news.out_of_memory && self.ground.meters().ran_out(&self.before) {
+                return Ending::OutOfMemory;
+            }
+            if news.child
+                && let Some(status) = reap(self.signals, Some(running))
+            {
+                return self.ending(status);
+            }
+        }
+    }
+
+    /// What the clock decides: time, CPU time and, where they are sampled, memory and processes.
+    fn by_the_clock(&mut self, now: Instant) -> Option<Ending> {
+        if now >= self.deadline {
+            return Some(Ending::TimedOut);
+        }
+        if now >= self.next_cpu {
+            let used = self.ground.meters().cpu_us().saturating_sub(self.before.cpu_us);
+            let budget = self.job.limits.cpu_ms * 1000;
+            if used >= budget {
+                return Some(Ending::CpuLimit);
+            }
+            // It cannot be used up faster than the rate allows.
+            let rate = match self.next_sample {
+                None => u64::from(self.ground.limits().cpu_millis.max(1000)),
+                Some(_) => 1000 * std::thread::available_parallelism().map_or(1, usize::from) as u64,
+            };
+            self.next_cpu = now + Duration::from_micros((budget - used) * 1000 / rate).max(CPU_EVERY);
+        }
+        if self.next_sample.is_some_and(|at| now >= at) {
+            self.next_sample = Some(now + SAMPLE_EVERY);
+            let sample = sample();
+            self.most.processes = self.most.processes.max(sample.processes);
+            self.most.memory_bytes = self.most.memory_bytes.max(sample.memory_bytes);
+            if sample.memory_bytes > self.ground.limits().memory_bytes {
+                return Some(Ending::OutOfMemory);
+            }
+        }
+        None
+    }
+
+    fn wait_for_news(&self, control: &mut Control, out: &Output, err: &Output, now: Instant) -> News {
+        let mut wake = self.deadline.min(self.next_cpu);
+        for at in [self.next_sample, out.wake(now), err.wake(now)].into_iter().flatten() {
+            wake = wake.min(at);
+        }
+        let behind = control.is_behind();
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, !self.input.is_full());
+        wanted.set(PollFlags::OUT, control.has_waiting());
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(control.fd(), wanted),
+            PollFd::new(self.signals, PollFlags::IN),
+        ];
+        let oom_at = fds.len();
+        if let Some((fd, flags)) = self.ground.meters().oom() {
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
+        let streams_at = fds.len();
+        if !behind {
+            fds.extend([out, err].iter().filter_map(|s| s.fd(now)).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        }
+        let input_at = fds.len();
+        if let Some(fd) = self.input.fd() {
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::OUT));
+        }
+        let wait = wake.saturating_duration_since(now);
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        if poll(&mut fds, Some(&wait)).is_err() {
+            return News::default();
+        }
+        let at = |index: usize| fds.get(index).map(PollFd::revents).unwrap_or(PollFlags::empty());
+        let news = News {
+            control: !(at(0) & !PollFlags::OUT).is_empty(),
+            child: !at(1).is_empty(),
+            out_of_memory: oom_at < streams_at && !at(oom_at).is_empty(),
+            output: (streams_at..input_at).any(|index| !at(index).is_empty()),
+        };
+        let flush = at(0).contains(PollFlags::OUT);
+        drop(fds);
+        if flush {
+            control.flush();
+        }
+        news
+    }
+
+    /// Hears the engine. Whether the job shall end.
+    fn listen(&mut self, control: &mut Control) -> bool {
+        control.fill();
+        while let Some(frame) = control.next() {
+            match frame.kind {
+                Kind::Stdin => self.input.push(&frame.body),
+                Kind::Control if control.message(&frame) == Some(FromHost::Cancel) => return true,
+                _ => {}
+            }
+        }
+        control.hung_up()
+    }
+
+    /// What the kernel says of the program.
+    fn ending(&self, status: WaitStatus) -> Ending {
+        if self.ground.meters().ran_out(&self.before) {
+            return Ending::OutOfMemory;
+        }
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Ending::Exited { code },
+            (None, Some(signal)) if signal == Signal::XCPU.as_raw() => Ending::CpuLimit,
+            (None, signal) => Ending::Signalled { signal: signal.unwrap_or(0) },
+        }
+    }
+
+    /// Passes on what was written before everything ended. No writer is left, so it ends by itself.
+    fn drain(&mut self, control: &mut Control, out: &mut Output, err: &mut Output) {
+        for stream in [out, err] {
+            while !stream.is_over() && stream.has_more() {
+                if let Some(frame) = stream.pump(&mut self.buffer, &mut self.sequence) {
+                    control.send(&frame);
+                }
+                control.drain();
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct News {
+    control: bool,
+    child: bool,
+    out_of_memory: bool,
+    output: bool,
+}

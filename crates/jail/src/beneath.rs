@@ -1,0 +1,313 @@
+//! Files beneath one directory, and never anywhere else.
+//!
+//! Every path is resolved by the kernel relative to a descriptor of the directory, with symbolic links,
+//! magic links and mount crossings refused, so that nothing user code plants or swaps can lead outside.
+//! Only regular files are opened. There is no second way to reach a file of a workspace.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+
+/// Longest path accepted, in bytes.
+pub const LONGEST_PATH: usize = 4096;
+/// Longest single name accepted, in bytes.
+pub const LONGEST_NAME: usize = 255;
+/// Deepest nesting accepted or walked.
+pub const DEEPEST: usize = 64;
+
+/// A path that names something beneath a directory: relative, plain, and free of surprises.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlainPath(String);
+
+/// Why a path was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// Nothing is left of it.
+    #[error("the path is empty")]
+    Empty,
+    /// It starts at the root of something.
+    #[error("the path must be relative")]
+    Absolute,
+    /// It has a `..` in it.
+    #[error("the path must not contain `..`")]
+    Upward,
+    /// It has a NUL byte in it.
+    #[error("the path contains a NUL byte")]
+    Nul,
+    /// It, or one of its names, is too long.
+    #[error("the path or one of its names is too long")]
+    TooLong,
+    /// It has too many names.
+    #[error("the path is nested too deeply")]
+    TooDeep,
+    /// It ends in a slash, so it names a directory.
+    #[error("the path names a directory")]
+    Directory,
+}
+
+impl PlainPath {
+    /// Accepts `a`, `a/b`, `./a`; refuses everything that is absolute, goes up or is out of bounds.
+    pub fn parse(text: &str) -> Result<PlainPath, PathError> {
+        if text.is_empty() {
+            return Err(PathError::Empty);
+        }
+        if text.starts_with('/') {
+            return Err(PathError::Absolute);
+        }
+        if text.contains('\0') {
+            return Err(PathError::Nul);
+        }
+        if text.ends_with('/') || text.ends_with("/.") {
+            return Err(PathError::Directory);
+        }
+        if text.len() > LONGEST_PATH {
+            return Err(PathError::TooLong);
+        }
+        let mut names = Vec::new();
+        for name in text.split('/') {
+            match name {
+                "" | "." => {}
+                ".." => return Err(PathError::Upward),
+                _ if name.len() > LONGEST_NAME => return Err(PathError::TooLong),
+                _ => names.push(name),
+            }
+        }
+        match names.len() {
+            0 => Err(PathError::Empty),
+            n if n > DEEPEST => Err(PathError::TooDeep),
+            _ => Ok(PlainPath(names.join("/"))),
+        }
+    }
+
+    /// The path, with single slashes and no dots.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PlainPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A directory and what lies beneath it.
+#[derive(Debug)]
+pub struct Tree {
+    root: OwnedFd,
+}
+
+/// A regular file met on a walk.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its path beneath the directory.
+    pub path: PlainPath,
+    /// What the kernel says of it.
+    pub stat: Stat,
+}
+
+const NO_ESCAPE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+impl Tree {
+    /// Takes hold of a directory that is trusted to be what it is named.
+    pub fn open(path: &Path) -> Result<Tree, Errno> {
+        Ok(Tree { root: rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())? })
+    }
+
+    /// Makes a new file, and the directories it needs. An existing file is an error.
+    pub fn create(&self, path: &PlainPath, mode: u32) -> Result<File, Errno> {
+        let (parents, name) = path.0.rsplit_once('/').unwrap_or(("", &path.0));
+        let mut at = openat2(&self.root, ".", DIRECTORY, Mode::empty(), NO_ESCAPE)?;
+        for parent in parents.split('/').filter(|name| !name.is_empty()) {
+            match mkdirat(&at, parent, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            at = openat2(&at, parent, DIRECTORY, Mode::empty(), NO_ESCAPE)?;
+        }
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        Ok(File::from(openat2(&at, name, flags, Mode::from_raw_mode(mode & 0o777), NO_ESCAPE)?))
+    }
+
+    /// Opens a regular file for reading. A link, a device or a pipe is refused.
+    pub fn read(&self, path: &PlainPath) -> Result<File, Errno> {
+        // Non-blocking, so that a pipe somebody planted cannot hold us.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let fd = openat2(&self.root, path.as_str(), flags, Mode::empty(), NO_ESCAPE)?;
+        let stat = fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        Ok(File::from(fd))
+    }
+
+    /// Makes a file, in place of the file or link that may be there.
+    pub fn replace(&self, path: &PlainPath, mode: u32) -> Result<File, Errno> {
+        match self.create(path, mode) {
+            Err(Errno::EXIST) => {
+                let (parent, name) = path.0.rsplit_once('/').unwrap_or((".", &path.0));
+                let parent = openat2(&self.root, parent, DIRECTORY, Mode::empty(), NO_ESCAPE)?;
+                unlinkat(&parent, name, AtFlags::empty())?;
+                self.create(path, mode)
+            }
+            other => other,
+        }
+    }
+
+    /// Visits every regular file whose name is text, in no order, until `visit` says stop by `false`.
+    /// Returns `false` when something was passed over: a name that is not text, nesting too deep, or an end
+    /// called by `visit`.
+    pub fn walk(&self, visit: &mut dyn FnMut(Entry) -> bool) -> bool {
+        self.walk_below("", DEEPEST, visit)
+    }
+
+    fn walk_below(&self, below: &str, depth: usize, visit: &mut dyn FnMut(Entry) -> bool) -> bool {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let at = if below.is_empty() { "." } else { below };
+        let Ok(fd) = openat2(&self.root, at, flags, Mode::empty(), NO_ESCAPE) else { return false };
+        let Ok(names) = Dir::read_from(&fd) else { return false };
+        let mut complete = true;
+        for item in names {
+            let Ok(item) = item else { return false };
+            let name: CString = item.file_name().to_owned();
+            if matches!(name.as_bytes(), b"." | b"..") {
+                continue;
+            }
+            let Ok(stat) = statat(fd.as_fd(), name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+                continue;
+            }
+            let path = name.to_str().ok().map(|name| match below {
+                "" => name.to_owned(),
+                _ => format!("{below}/{name}"),
+            });
+            let Some(path) = path.and_then(|path| PlainPath::parse(&path).ok()) else {
+                complete = false;
+                continue;
+            };
+            if kind == FileType::Directory {
+                complete &= depth > 1 && self.walk_below(path.as_str(), depth - 1, visit);
+            } else if !visit(Entry { path, stat }) {
+                return false;
+            }
+        }
+        complete
+    }
+
+    /// Free bytes and free inodes of the file system beneath.
+    pub fn free(&self) -> Result<(u64, u64), Errno> {
+        let fs = rustix::fs::fstatvfs(&self.root)?;
+        Ok((fs.f_bavail * fs.f_frsize, fs.f_favail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::{Read, Write};
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let dir = std::env::temp_dir().join(format!("beneath-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn odd_paths_are_refused_by_name() {
+        let refused = [
+            ("", PathError::Empty),
+            (".", PathError::Empty),
+            ("/etc/passwd", PathError::Absolute),
+            ("a/../b", PathError::Upward),
+            ("..", PathError::Upward),
+            ("a\0b", PathError::Nul),
+            ("a/", PathError::Directory),
+        ];
+        for (path, error) in refused {
+            assert_eq!(PlainPath::parse(path), Err(error), "{path:?}");
+        }
+        assert_eq!(PlainPath::parse(&"a".repeat(256)), Err(PathError::TooLong));
+        assert_eq!(PlainPath::parse(&"a/".repeat(64).add_name()), Err(PathError::TooDeep));
+    }
+
+    trait AddName {
+        fn add_name(self) -> String;
+    }
+    impl AddName for String {
+        fn add_name(self) -> String {
+            self + "a"
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_accepted_path_stays_beneath_and_is_stable(text in "[a-c./\\\\%é\n-]{0,40}") {
+            if let Ok(path) = PlainPath::parse(&text) {
+                prop_assert!(!path.as_str().starts_with('/'));
+                prop_assert!(path.as_str().split('/').all(|n| !n.is_empty() && n != "." && n != ".."));
+                prop_assert_eq!(PlainPath::parse(path.as_str()), Ok(path.clone()));
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(name in "[^/\0]{1,30}", body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let dir = scratch("law");
+            let tree = Tree::open(&dir).unwrap();
+            if let Ok(path) = PlainPath::parse(&format!("d/{name}")) {
+                tree.create(&path, 0o644).unwrap().write_all(&body).unwrap();
+                let mut read = Vec::new();
+                tree.read(&path).unwrap().read_to_end(&mut read).unwrap();
+                prop_assert_eq!(read, body);
+                prop_assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+            }
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let dir = scratch("links");
+        std::os::unix::fs::symlink("/etc/passwd", dir.join("file")).unwrap();
+        let outside = scratch("outside");
+        std::os::unix::fs::symlink("/etc", dir.join("dir")).unwrap();
+        std::os::unix::fs::symlink(&outside, dir.join("out")).unwrap();
+        let tree = Tree::open(&dir).unwrap();
+        let path = |text| PlainPath::parse(text).unwrap();
+        assert_eq!(tree.read(&path("file")).err(), Some(Errno::LOOP));
+        assert_eq!(tree.read(&path("dir/passwd")).err(), Some(Errno::LOOP));
+        assert!(tree.create(&path("dir/new"), 0o644).is_err());
+        assert!(tree.create(&path("out/sub/new"), 0o644).is_err());
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+        std::fs::remove_dir_all(&outside).unwrap();
+        assert!(tree.create(&path("file"), 0o644).is_err());
+        let mut seen = 0;
+        assert!(tree.walk(&mut |_| {
+            seen += 1;
+            true
+        }));
+        assert_eq!(seen, 0);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_is_no_file() {
+        let dir = scratch("pipe");
+        let made = std::process::Command::new("mkfifo").arg(dir.join("p")).status().unwrap();
+        assert!(made.success());
+        let tree = Tree::open(&dir).unwrap();
+        assert_eq!(tree.read(&PlainPath::parse("p").unwrap()).err(), Some(Errno::INVAL));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

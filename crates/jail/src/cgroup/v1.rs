@@ -1,0 +1,85 @@
+//! One directory per controller hierarchy.
+
+use super::layout::V1Mounts;
+use super::{MeterFds, read_keyed, read_number, write};
+use crate::error::{At, JailError, Step};
+use crate::spec::{BoxLimits, BoxUsage};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::process::Pid;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A cgroup of a box.
+#[derive(Debug)]
+pub struct Group {
+    at: V1Mounts,
+}
+
+impl Group {
+    pub(super) fn create(mounts: &V1Mounts, name: &str, limits: &BoxLimits) -> Result<Group, JailError> {
+        let below = |path: &PathBuf| path.join(name);
+        let at = V1Mounts {
+            memory: below(&mounts.memory),
+            cpu: below(&mounts.cpu),
+            cpuacct: below(&mounts.cpuacct),
+            pids: below(&mounts.pids),
+        };
+        let group = Group { at };
+        match group.make(limits) {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                for directory in group.directories() {
+                    let _ = std::fs::remove_dir(directory);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn make(&self, limits: &BoxLimits) -> Result<(), JailError> {
+        for directory in self.directories() {
+            std::fs::create_dir(directory).at(Step::Cgroup, directory.display().to_string())?;
+        }
+        let memory = limits.memory_bytes.to_string();
+        write(&self.at.memory, "memory.limit_in_bytes", &memory)?;
+        // Absent when the kernel does not account swap; then there is none to bound.
+        if self.at.memory.join("memory.memsw.limit_in_bytes").exists() {
+            write(&self.at.memory, "memory.memsw.limit_in_bytes", &memory)?;
+        }
+        // One more than user code may have: PID 1.
+        write(&self.at.pids, "pids.max", &(limits.pids + 1).to_string())?;
+        write(&self.at.cpu, "cpu.cfs_period_us", "100000")?;
+        write(&self.at.cpu, "cpu.cfs_quota_us", &(u64::from(limits.cpu_millis) * 100).to_string())
+    }
+
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.at.directories()
+    }
+
+    pub(super) fn attach(&self, pid: Pid) -> Result<(), JailError> {
+        let pid = pid.as_raw_nonzero().to_string();
+        self.directories().try_for_each(|directory| write(directory, "cgroup.procs", &pid))
+    }
+
+    pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
+        let open = |path: PathBuf| File::open(&path).at(Step::Cgroup, path.display().to_string());
+        let control = open(self.at.memory.join("memory.oom_control"))?;
+        let oom: OwnedFd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .at(Step::Cgroup, "eventfd")?;
+        let registration = format!("{} {}", oom.as_raw_fd(), control.as_raw_fd());
+        write(&self.at.memory, "cgroup.event_control", &registration)?;
+        let cpu = open(self.at.cpuacct.join("cpuacct.usage"))?;
+        Ok(MeterFds { oom: Some(oom), cpu: Some(cpu.into()) })
+    }
+
+    pub(super) fn usage(&self) -> BoxUsage {
+        BoxUsage {
+            cpu_micros: read_number(&self.at.cpuacct, "cpuacct.usage").map(|nanos| nanos / 1000),
+            memory_peak_bytes: read_number(&self.at.memory, "memory.max_usage_in_bytes"),
+            pids_peak: read_number(&self.at.pids, "pids.peak"),
+            oom_kills: read_keyed(&self.at.memory, "memory.oom_control", "oom_kill ").unwrap_or(0),
+            pids_refused: read_keyed(&self.at.pids, "pids.events", "max ").unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Descriptors at exec: exactly the ones that are meant, at exactly the numbers that are meant.
+
+use crate::error::{At, JailError, Step};
+use crate::sys;
+use rustix::fd::{AsFd, OwnedFd};
+
+/// Makes `keep[i]` descriptor number `i`, then those of `until_exec`, and closes every other one.
+///
+/// For a child about to exec. Sources are first moved out of the way of all targets, so that no target
+/// overwrites a source that is still needed. Returns those of `until_exec`, which close themselves at exec.
+pub fn exactly(keep: Vec<OwnedFd>, until_exec: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, JailError> {
+    let kept = keep.len() as i32;
+    let all = kept + until_exec.len() as i32;
+    let sources: Vec<OwnedFd> = keep.into_iter().chain(until_exec).collect();
+    let moved = sources
+        .iter()
+        .map(|fd| sys::duplicate_above(fd.as_fd(), all))
+        .collect::<Result<Vec<_>, _>>()
+        .at(Step::Descriptors, "duplicate")?;
+    // Closes the originals, all of which have a copy out of the way now.
+    drop(sources);
+    for (number, fd) in (0..).zip(&moved) {
+        sys::copy_fd(fd.as_fd(), number, number >= kept).at(Step::Descriptors, "place")?;
+    }
+    drop(moved);
+    sys::close_from(all as u32).at(Step::Descriptors, "close the rest")?;
+    Ok((kept..all).filter_map(sys::inherited).collect())
+}

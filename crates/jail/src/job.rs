@@ -1,0 +1,235 @@
+//! The ladder of one program inside a box: from a fork of PID 1 to the user's code.
+//!
+//! What can be made ahead is made ahead, in [`Ready`]: the system call filter and the Landlock rules. What
+//! remains at a request is a fork and a dozen cheap calls.
+
+use crate::error::{At, JailError, Step};
+use crate::landlock::Fence;
+use crate::seccomp::Filter;
+use crate::spec::InitSpec;
+use crate::sys::{self, Forked};
+use crate::{SingleThreaded, caps, fds, rlimits};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal};
+use rustix::thread::CapabilitySet;
+use std::ffi::CString;
+use std::io::{Read, Write};
+
+/// A program to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Absolute path of the file to execute.
+    pub path: CString,
+    /// Its arguments, name first.
+    pub argv: Vec<CString>,
+    /// Its whole environment.
+    pub env: Vec<CString>,
+    /// Where it starts.
+    pub directory: CString,
+    /// CPU time one process of it may use.
+    pub cpu_seconds: Option<u64>,
+}
+
+/// Everything that could be prepared before a program was known.
+#[derive(Debug)]
+pub struct Ready {
+    proof: SingleThreaded,
+    init: InitSpec,
+    filter: Filter,
+    fence: Fence,
+}
+
+impl Ready {
+    /// Prepares PID 1: it becomes unreadable for others, gives up what it does not need, and builds the
+    /// walls its programs will stand behind.
+    pub fn prepare(proof: SingleThreaded, init: InitSpec) -> Result<Ready, JailError> {
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .at(Step::Capabilities, "make PID 1 unreadable")?;
+        if init.two_ids {
+            caps::bound_to(CapabilitySet::empty())?;
+            caps::lock_secure_bits()?;
+            caps::only(caps::OF_INIT & !CapabilitySet::SETPCAP)?;
+        }
+        let filter = Filter::new(init.profile);
+        let fence = Fence::new(init.writable.iter().map(std::path::PathBuf::as_path))?;
+        Ok(Ready { proof, init, filter, fence })
+    }
+
+    /// The filter its programs get.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// What PID 1 was told at its start.
+    pub fn init(&self) -> &InitSpec {
+        &self.init
+    }
+
+    /// Ends every process of the box but PID 1.
+    pub fn kill_all(&self) {
+        // Nothing there to kill is not an error, and nothing else can fail.
+        let _ = sys::kill_everybody_else(&self.proof);
+    }
+
+    /// Does `work` with the user's ids for file access.
+    pub fn as_user<T>(&self, work: impl FnOnce() -> T) -> T {
+        if !self.init.two_ids {
+            return work();
+        }
+        sys::set_file_ids(self.init.user);
+        let result = work();
+        sys::set_file_ids(0);
+        result
+    }
+
+    /// Starts `program` with these standard streams. Returns once it has been executed, or says which rung
+    /// broke.
+    pub fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
+        start(&self.proof, program, streams, |rung| match rung {
+            Rung::Limits => rlimits::of_user_code(&self.init.limits, self.init.meters.kind, self.init.two_ids),
+            Rung::Restrict => self.restrict(),
+            Rung::Filter => self.filter.install().at(Step::Seccomp, "seccomp"),
+        })
+    }
+
+    fn restrict(&self) -> Result<(), JailError> {
+        if self.init.two_ids {
+            let uid = rustix::process::Uid::from_raw(self.init.user);
+            let gid = rustix::process::Gid::from_raw(self.init.user);
+            rustix::thread::set_thread_res_gid(gid, gid, gid).at(Step::Ids, "gid")?;
+            rustix::thread::set_thread_res_uid(uid, uid, uid).at(Step::Ids, "uid")?;
+        }
+        caps::only(CapabilitySet::empty())?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::Ids, "death signal")?;
+        rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
+        self.fence.restrict()
+    }
+}
+
+/// The rungs that differ between a box and no isolation at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rung {
+    /// Resource limits.
+    Limits,
+    /// Ids, capabilities, Landlock.
+    Restrict,
+    /// The system call filter, last before exec.
+    Filter,
+}
+
+/// Starts a program with no isolation but resource limits: for the `process` isolator.
+pub fn start_plain(
+    proof: &SingleThreaded,
+    limits: &crate::spec::BoxLimits,
+    program: &Program,
+    streams: [OwnedFd; 3],
+) -> Result<Pid, JailError> {
+    start(proof, program, streams, |rung| match rung {
+        Rung::Limits => rlimits::without_isolation(limits),
+        Rung::Restrict | Rung::Filter => Ok(()),
+    })
+}
+
+fn start(
+    proof: &SingleThreaded,
+    program: &Program,
+    streams: [OwnedFd; 3],
+    climb: impl Fn(Rung) -> Result<(), JailError>,
+) -> Result<Pid, JailError> {
+    let (report_out, report_in) = pipe_with(PipeFlags::CLOEXEC).at(Step::Exec, "report")?;
+    match sys::fork_into(proof, 0, None).at(Step::Exec, "fork")? {
+        Forked::Child => {
+            drop(report_out);
+            let mut report = std::fs::File::from(match report_in.try_clone() {
+                Ok(fd) => fd,
+                Err(_) => sys::exit_now(127),
+            });
+            // `rungs` closes this copy with all other descriptors, and keeps the one it is given.
+            let (error, kept) = rungs(program, streams, report_in, climb);
+            let text = encode(&error);
+            let _ = match kept {
+                Some(fd) => std::fs::File::from(fd).write_all(&text),
+                None => report.write_all(&text),
+            };
+            sys::exit_now(127)
+        }
+        Forked::Parent(pid, _) => {
+            drop((report_in, streams));
+            let mut report = Vec::new();
+            std::fs::File::from(report_out).read_to_end(&mut report).at(Step::Exec, "report")?;
+            if report.is_empty() { Ok(pid) } else { Err(decode(&report)) }
+        }
+    }
+}
+
+/// Climbs; returns only when a rung breaks, with the report descriptor where it already moved.
+fn rungs(
+    program: &Program,
+    streams: [OwnedFd; 3],
+    report: OwnedFd,
+    climb: impl Fn(Rung) -> Result<(), JailError>,
+) -> (JailError, Option<OwnedFd>) {
+    let before = || -> Result<(), JailError> {
+        rustix::process::setsid().at(Step::Exec, "setsid")?;
+        climb(Rung::Limits)?;
+        if let Some(seconds) = program.cpu_seconds {
+            rlimits::cpu_time(seconds)?;
+        }
+        climb(Rung::Restrict)?;
+        rustix::process::chdir(program.directory.as_c_str())
+            .at(Step::WorkingDirectory, program.directory.to_string_lossy())
+    };
+    if let Err(error) = before() {
+        return (error, Some(report));
+    }
+    let report = match fds::exactly(streams.into(), vec![report]) {
+        Ok(mut open) => open.pop(),
+        Err(error) => return (error, None),
+    };
+    sys::reset_signals();
+    if let Err(error) = climb(Rung::Filter) {
+        return (error, report);
+    }
+    let errno = sys::exec_path(&program.path, &program.argv, &program.env);
+    (JailError::new(Step::Exec, program.path.to_string_lossy(), errno), report)
+}
+
+/// Errors cross a pipe as three lines, without allocation-heavy formats: step number, errno, subject.
+pub(crate) fn encode(error: &JailError) -> Vec<u8> {
+    format!("{}\n{}\n{}", error.step as u8, error.errno, error.subject).into_bytes()
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> JailError {
+    // A report may follow the mark that everything before exec went well.
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.trim_start_matches(['+', '-']).splitn(3, '\n');
+    let step = lines.next().and_then(|n| n.parse::<u8>().ok()).and_then(|n| Step::ALL.get(n as usize).copied());
+    let errno = lines.next().and_then(|n| n.parse().ok()).unwrap_or(libc::EIO);
+    let subject = lines.next().unwrap_or_default();
+    JailError::new(step.unwrap_or(Step::Exec), subject, Errno::from_raw_os_error(errno))
+}
+
+/// The one argument of PID 1.
+pub(crate) fn init_argument(init: &InitSpec) -> Result<CString, JailError> {
+    let failed = || JailError::new(Step::Exec, "arguments of PID 1", Errno::INVAL);
+    let text = serde_json::to_string(init).map_err(|_| failed())?;
+    CString::new(text).map_err(|_| failed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_cross_the_pipe_unchanged() {
+        for step in Step::ALL {
+            let error = JailError::new(step, "a\nb", Errno::PERM);
+            assert_eq!(decode(&encode(&error)), error);
+        }
+        let mut after_ready = b"+".to_vec();
+        after_ready.extend(encode(&JailError::new(Step::Exec, "x", Errno::NOENT)));
+        assert_eq!(decode(&after_ready).errno(), Errno::NOENT);
+    }
+}

@@ -1,0 +1,64 @@
+//! Landlock: a second wall around files, independent of mounts.
+//!
+//! Reading and executing is allowed everywhere in the box's own root, writing only below the directories
+//! that are meant for it, and nothing may signal or connect to an abstract socket outside.
+
+use crate::error::{JailError, Step};
+use ::landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// The newest interface whose rights we handle; what an older kernel lacks is left out.
+const NEWEST: ABI = ABI::V6;
+
+/// A ruleset that was made ahead and can be applied to many processes.
+#[derive(Debug)]
+pub struct Fence {
+    ruleset: RulesetCreated,
+}
+
+impl Fence {
+    /// Builds the rules. Call it inside the box, after its root is in place.
+    pub fn new<'a>(writable: impl IntoIterator<Item = &'a Path>) -> Result<Fence, JailError> {
+        let readable = AccessFs::from_read(NEWEST);
+        // Device ioctls stay forbidden even where writing is allowed.
+        let all = AccessFs::from_all(NEWEST) & !AccessFs::IoctlDev;
+        let build = || -> Result<RulesetCreated, Box<dyn std::error::Error>> {
+            let mut ruleset = Ruleset::default()
+                .set_compatibility(CompatLevel::BestEffort)
+                .handle_access(AccessFs::from_all(NEWEST))?
+                .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+                .create()?
+                .add_rule(PathBeneath::new(PathFd::new("/")?, readable))?;
+            for path in writable {
+                ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(path)?, all))?;
+            }
+            // Programs write to these as a matter of course.
+            for device in ["/dev/null", "/dev/zero", "/dev/full"] {
+                let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+                ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(device)?, access))?;
+            }
+            Ok(ruleset)
+        };
+        build().map(|ruleset| Fence { ruleset }).map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))
+    }
+
+    /// Restricts this process and all it will start.
+    pub fn restrict(&self) -> Result<(), JailError> {
+        let failed = |e: &dyn std::fmt::Display| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL);
+        let status = self.ruleset.try_clone().map_err(|e| failed(&e))?.restrict_self().map_err(|e| failed(&e))?;
+        // On a kernel without Landlock the status says so, and so does the receipt, by ABI 0.
+        if status.ruleset == RulesetStatus::NotEnforced && abi() > 0 {
+            return Err(failed(&"not enforced"));
+        }
+        Ok(())
+    }
+}
+
+/// The interface version of this kernel; 0 when it has none.
+pub fn abi() -> u32 {
+    crate::sys::landlock_abi()
+}

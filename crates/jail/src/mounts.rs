@@ -1,0 +1,245 @@
+//! The file system of a box.
+//!
+//! Built in a mount namespace of its own on a small tmpfs, then entered by `pivot_root`; nothing of the host
+//! stays reachable but what was put there on purpose:
+//!
+//! * `/` a read-only overlay over the prepared skeleton, so that no inode is shared between boxes;
+//! * directories of the host, each a read-only overlay of its own;
+//! * scratch storage, one tmpfs bounded in bytes and inodes, bound to the places that are writable;
+//! * five device nodes; a new `/proc` with dangerous parts covered; no `/sys`.
+//!
+//! Two halves, because sources may lie where only the spawner's uid can look: [`Sources::open`] runs before
+//! the ids change, [`build`] after.
+
+use crate::error::{At, JailError, Step};
+use crate::spec::{HostDir, HostDirMode, JailSpec, Layer, ScratchDir};
+use crate::sys;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+    move_mount, open_tree, unmount,
+};
+use std::ffi::CString;
+use std::path::Path;
+
+/// Where the box is put together. Exists on every host; what it held is covered, in our namespace only.
+const BASE: &str = "/tmp";
+const ROOT: &str = "/tmp/root";
+const SCRATCH: &str = "/tmp/scratch";
+const EMPTY: &str = "/tmp/empty";
+const MASK_FILE: &str = "/tmp/file";
+const MASK_DIR: &str = "/tmp/dir";
+
+const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
+const NODEV: u64 = libc::MOUNT_ATTR_NODEV;
+const NOEXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
+
+/// Detached mounts of everything of the host that the box will see.
+#[derive(Debug)]
+pub struct Sources {
+    skeleton: OwnedFd,
+    mask_file: OwnedFd,
+    mask_dir: OwnedFd,
+    devices: Vec<OwnedFd>,
+    host_dirs: Vec<OwnedFd>,
+}
+
+impl Sources {
+    /// Takes hold of them in this mount namespace, which must be the box's own.
+    pub fn open(spec: &JailSpec) -> Result<Sources, JailError> {
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+            .at(Step::Mounts, "make private")?;
+        let recursive = spec.allow_weaker.contains(&Layer::Overlay);
+        Ok(Sources {
+            skeleton: detach(&spec.skeleton.join("root"), false)?,
+            mask_file: detach(&spec.skeleton.join("file"), false)?,
+            mask_dir: detach(&spec.skeleton.join("dir"), false)?,
+            devices: spec
+                .devices
+                .iter()
+                .map(|name| detach(&Path::new("/dev").join(name), false))
+                .collect::<Result<_, _>>()?,
+            host_dirs: spec
+                .host_dirs
+                .iter()
+                .map(|dir| detach(&dir.source, recursive))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Builds the root and enters it. Returns whether all of it is overlays of the box's own.
+pub fn build(spec: &JailSpec, sources: Sources, user: u32) -> Result<bool, JailError> {
+    new_tmpfs(BASE, "size=4m,nr_inodes=1024,mode=755")?;
+    for dir in [ROOT, SCRATCH, EMPTY, MASK_DIR, "/tmp/skeleton"] {
+        make_dir(dir, 0o755)?;
+    }
+    std::fs::write(MASK_FILE, "").at(Step::Mounts, "mask")?;
+    attach(&sources.mask_file, MASK_FILE, RDONLY | NOSUID | NODEV | NOEXEC)?;
+    attach(&sources.mask_dir, MASK_DIR, RDONLY | NOSUID | NODEV | NOEXEC)?;
+    let limits = &spec.limits;
+    new_tmpfs(SCRATCH, &format!("size={},nr_inodes={},mode=755", limits.disk_bytes, limits.disk_inodes))?;
+
+    attach(&sources.skeleton, "/tmp/skeleton", RDONLY | NOSUID | NODEV)?;
+    let mut overlay = read_only(spec, "/tmp/skeleton", ROOT)?;
+    for (index, (dir, source)) in spec.host_dirs.iter().zip(&sources.host_dirs).enumerate() {
+        overlay &= host_dir(spec, index, dir, source, user)?;
+    }
+    for (index, dir) in spec.scratch.iter().enumerate() {
+        scratch_dir(index, dir, user)?;
+    }
+    for (name, source) in spec.devices.iter().zip(&sources.devices) {
+        attach(source, &inside(Path::new("/dev").join(name)), RDONLY | NOSUID | NOEXEC)?;
+    }
+    proc(spec)?;
+    enter()?;
+    Ok(overlay)
+}
+
+/// Makes [`ROOT`] the root, leaving nothing of the old one.
+fn enter() -> Result<(), JailError> {
+    rustix::process::chdir(ROOT).at(Step::Mounts, "enter the root")?;
+    rustix::process::pivot_root(".", ".").at(Step::Mounts, "pivot_root")?;
+    unmount(".", UnmountFlags::DETACH).at(Step::Mounts, "detach the old root")?;
+    rustix::process::chdir("/").at(Step::Mounts, "/")
+}
+
+fn host_dir(
+    spec: &JailSpec,
+    index: usize,
+    dir: &HostDir,
+    source: &OwnedFd,
+    user: u32,
+) -> Result<bool, JailError> {
+    let target = inside(&dir.target);
+    if dir.mode == HostDirMode::Writable {
+        attach(source, &target, NOSUID | NODEV)?;
+        return Ok(true);
+    }
+    let lower = format!("{BASE}/lower{index}");
+    make_dir(&lower, 0o755)?;
+    attach(source, &lower, RDONLY | NOSUID | NODEV)?;
+    if dir.mode == HostDirMode::ReadOnly {
+        return read_only(spec, &lower, &target);
+    }
+    let changes = format!("{SCRATCH}/changes{index}");
+    let (upper, work) = (format!("{changes}/upper"), format!("{changes}/work"));
+    for path in [&changes, &upper, &work] {
+        make_dir(path, 0o755)?;
+    }
+    rustix::fs::chown(upper.as_str(), Some(uid(user)), Some(gid(user))).at(Step::Mounts, "changes")?;
+    let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr");
+    mount_fs("overlay", &target, MountFlags::NOSUID | MountFlags::NODEV, &options)?;
+    Ok(true)
+}
+
+/// Shows `lower` at `target`, through an overlay where the kernel can or, where the operator accepts it, by
+/// a bind.
+fn read_only(spec: &JailSpec, lower: &str, target: &str) -> Result<bool, JailError> {
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    // Without an upper directory the kernel wants two lower ones.
+    match mount_fs("overlay", target, flags, &format!("lowerdir={lower}:{EMPTY},userxattr")) {
+        Ok(()) => Ok(true),
+        Err(error) if !spec.allow_weaker.contains(&Layer::Overlay) => Err(error),
+        Err(_) => {
+            attach(&detach(Path::new(lower), true)?, target, RDONLY | NOSUID | NODEV)?;
+            Ok(false)
+        }
+    }
+}
+
+fn scratch_dir(index: usize, dir: &ScratchDir, user: u32) -> Result<(), JailError> {
+    let own = format!("{SCRATCH}/{index}");
+    make_dir(&own, 0o755)?;
+    rustix::fs::chmod(own.as_str(), Mode::from_raw_mode(dir.mode)).at(Step::Mounts, "scratch")?;
+    rustix::fs::chown(own.as_str(), Some(uid(user)), Some(gid(user))).at(Step::Mounts, "scratch")?;
+    let noexec = if dir.exec { 0 } else { NOEXEC };
+    attach(&detach(Path::new(&own), false)?, &inside(&dir.target), NOSUID | NODEV | noexec)
+}
+
+fn proc(spec: &JailSpec) -> Result<(), JailError> {
+    let proc = inside("/proc");
+    // 4 = only processes one could trace are seen, so PID 1 is not.
+    let options = if spec.proc_pids_only { "hidepid=4,subset=pid" } else { "hidepid=4" };
+    mount_fs("proc", &proc, MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, options)?;
+    if spec.proc_pids_only {
+        return Ok(());
+    }
+    // The second lock after the system call filter: no user namespace can be made inside.
+    std::fs::write(format!("{proc}/sys/user/max_user_namespaces"), "0")
+        .at(Step::Mounts, "max_user_namespaces")?;
+    for name in &spec.proc_read_only {
+        let path = format!("{proc}/{name}");
+        if Path::new(&path).exists() {
+            attach(&detach(Path::new(&path), true)?, &path, RDONLY | NOSUID | NODEV | NOEXEC)?;
+        }
+    }
+    for name in &spec.proc_masks {
+        let path = format!("{proc}/{name}");
+        let mask = match std::fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_dir() => MASK_DIR,
+            Ok(_) => MASK_FILE,
+            Err(_) => continue,
+        };
+        attach(&detach(Path::new(mask), false)?, &path, RDONLY | NOSUID | NODEV | NOEXEC)?;
+    }
+    let meminfo = format!("{BASE}/meminfo");
+    std::fs::write(&meminfo, self::meminfo(spec.limits.memory_bytes)).at(Step::Mounts, "meminfo")?;
+    let flags = RDONLY | NOSUID | NODEV | NOEXEC;
+    attach(&detach(Path::new(&meminfo), false)?, &format!("{proc}/meminfo"), flags)
+}
+
+/// What a machine with just this much memory would say, so that runtimes size themselves by the limit.
+fn meminfo(bytes: u64) -> String {
+    let kib = bytes / 1024;
+    let zero = ["Buffers", "Cached", "SwapCached", "Active", "Inactive", "SwapTotal", "SwapFree", "Shmem", "Slab"];
+    let mut text = format!("MemTotal: {kib:>15} kB\nMemFree: {kib:>16} kB\nMemAvailable: {kib:>11} kB\n");
+    for name in zero {
+        text += &format!("{name}:{:>width$} kB\n", 0, width = 24 - name.len());
+    }
+    text
+}
+
+/// A detached mount of what is at `path`.
+fn detach(path: &Path, recursive: bool) -> Result<OwnedFd, JailError> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(CWD, path, flags).at(Step::Mounts, path.display().to_string())
+}
+
+/// Puts a detached mount at `target`, with `flags`.
+fn attach(mount: &OwnedFd, target: &str, flags: u64) -> Result<(), JailError> {
+    sys::set_mount_flags(mount.as_fd(), flags).at(Step::Mounts, target)?;
+    move_mount(mount, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::Mounts, target)
+}
+
+fn new_tmpfs(target: &str, options: &str) -> Result<(), JailError> {
+    mount_fs("tmpfs", target, MountFlags::NOSUID | MountFlags::NODEV, options)
+}
+
+fn mount_fs(kind: &str, target: &str, flags: MountFlags, options: &str) -> Result<(), JailError> {
+    let options = CString::new(options).map_err(|_| JailError::new(Step::Mounts, target, Errno::INVAL))?;
+    mount(kind, target, kind, flags, Some(options.as_c_str())).at(Step::Mounts, format!("{kind} at {target}"))
+}
+
+fn make_dir(path: &str, mode: u32) -> Result<(), JailError> {
+    rustix::fs::mkdir(path, Mode::from_raw_mode(mode)).at(Step::Mounts, path)
+}
+
+/// Where a path of the box is while it is being built.
+fn inside(path: impl AsRef<Path>) -> String {
+    format!("{ROOT}{}", path.as_ref().display())
+}
+
+fn uid(raw: u32) -> rustix::fs::Uid {
+    rustix::fs::Uid::from_raw(raw)
+}
+
+fn gid(raw: u32) -> rustix::fs::Gid {
+    rustix::fs::Gid::from_raw(raw)
+}

@@ -1,0 +1,118 @@
+//! The system call filter of user code, in three profiles.
+//!
+//! The policy is data, `policies/seccomp.policy`, compiled into tables at build time; here it becomes a BPF
+//! program and goes to the kernel. It is an allow-list: a number nobody decided about answers ENOSYS, a
+//! known and refused one EPERM, and only a call of another architecture ends the process, because a filter
+//! that kills on an incomplete list breaks ordinary programs at random.
+//!
+//! It does not set `no_new_privs` and does not choose the profile, both are the caller's.
+
+mod bpf;
+mod rules;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, io, str::FromStr};
+
+/// How much of the kernel user code may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// What interpreters, compilers and build tools need.
+    #[default]
+    Default,
+    /// The default, and debuggers may attach to processes of the sandbox.
+    Debug,
+    /// Compute only: the default without sockets, inotify, message queues and SysV IPC.
+    Strict,
+}
+
+/// A profile name that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown seccomp profile `{0}`\nhint: use `default`, `debug` or `strict`")]
+pub struct UnknownProfile(pub String);
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Profile; 3] = [Profile::Default, Profile::Debug, Profile::Strict];
+
+    /// The name in settings, on the wire and of the golden file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Default => "default",
+            Profile::Debug => "debug",
+            Profile::Strict => "strict",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(name: &str) -> Result<Profile, UnknownProfile> {
+        let mut all = Profile::ALL.into_iter();
+        all.find(|profile| profile.name() == name).ok_or_else(|| UnknownProfile(name.to_owned()))
+    }
+}
+
+/// A filter ready to be installed. Build it before the fork: installing does not allocate.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    program: Vec<libc::sock_filter>,
+}
+
+impl Filter {
+    /// The filter of a profile, for the architecture this was compiled for.
+    pub fn new(profile: Profile) -> Filter {
+        Filter { program: bpf::program(&table::HERE, profile) }
+    }
+
+    /// The program as bytes, the same on every run of the same build: for a fingerprint.
+    pub fn as_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.program.len() * 8);
+        for instruction in &self.program {
+            bytes.extend_from_slice(&instruction.code.to_le_bytes());
+            bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
+            bytes.extend_from_slice(&instruction.k.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The program itself.
+    pub fn instructions(&self) -> &[libc::sock_filter] {
+        &self.program
+    }
+
+    /// Puts every thread of this process, and all it will ever start, behind the filter for good.
+    ///
+    /// `no_new_privs` must be set. Fails with ESRCH when a thread is behind another filter already.
+    pub fn install(&self) -> io::Result<()> {
+        let len = u16::try_from(self.program.len()).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
+        let program = libc::sock_fprog { len, filter: self.program.as_ptr().cast_mut() };
+        // SAFETY: `program` describes exactly `self.program`, which outlives the call. The kernel copies it,
+        // checks it and writes nothing back.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                // Nothing else: without SPEC_ALLOW the speculation mitigations of filtered tasks stay on.
+                libc::SECCOMP_FILTER_FLAG_TSYNC,
+                &raw const program,
+            )
+        };
+        match result {
+            0 => Ok(()),
+            // The id of a thread that could not follow. Nothing was installed.
+            1.. => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The few system calls that rustix lacks, each behind a safe function.
+
+use crate::SingleThreaded;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+/// The constant in libc is an int, which this value does not fit.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+fn check(result: libc::c_long) -> Result<libc::c_long, Errno> {
+    if result < 0 { Err(last_errno()) } else { Ok(result) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub enum Forked {
+    /// The new process.
+    Child,
+    /// The old process, with the new one's id and a descriptor for it.
+    Parent(Pid, OwnedFd),
+}
+
+/// Forks into new namespaces (`flags` of `clone3`), and straight into a v2 cgroup when one is given.
+pub fn fork_into(
+    _proof: &SingleThreaded,
+    flags: u64,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Forked, Errno> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: clone_args is plain integers, for which all zeroes is a valid value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = flags | libc::CLONE_PIDFD as u64;
+    args.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    if let Some(fd) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = fd.as_raw_fd() as u64;
+    }
+    // SAFETY: without CLONE_VM the child gets a copy of this address space and returns on its own copy of
+    // this stack. The token proves that no other thread can hold a lock the child would wait for. `args`
+    // and `pidfd` outlive the call.
+    let pid =
+        check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) })?;
+    match Pid::from_raw(pid as i32) {
+        None => Ok(Forked::Child),
+        // SAFETY: the kernel stored a fresh descriptor that nobody else knows of.
+        Some(pid) => Ok(Forked::Parent(pid, unsafe { OwnedFd::from_raw_fd(pidfd) })),
+    }
+}
+
+/// Replaces this process by the program behind `program`. Returns only on failure.
+pub fn exec_fd(
+    program: BorrowedFd<'_>,
+    argv: &[std::ffi::CString],
+    env: &[std::ffi::CString],
+) -> Errno {
+    let argv = pointers(argv);
+    let env = pointers(env);
+    // SAFETY: both arrays end in a null pointer and point at strings that live in the caller's slices; the
+    // path is an empty C string, as AT_EMPTY_PATH asks.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            argv.as_ptr(),
+            env.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    last_errno()
+}
+
+/// Replaces this process by the program at `path`. Returns only on failure.
+pub fn exec_path(path: &std::ffi::CStr, argv: &[std::ffi::CString], env: &[std::ffi::CString]) -> Errno {
+    let argv = pointers(argv);
+    let env = pointers(env);
+    // SAFETY: as for `exec_fd`, with a C string as the path.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    last_errno()
+}
+
+fn pointers(strings: &[std::ffi::CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Ends this process at once, running no destructor and flushing nothing.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit takes any number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor from `first` on.
+pub fn close_from(first: u32) -> Result<(), Errno> {
+    // SAFETY: close_range touches no memory. Descriptors it closes that some value of this process still
+    // owns would be closed twice; callers are children about to exec, which run no destructor.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) })
+        .map(drop)
+}
+
+/// Makes `to` a copy of `from`.
+pub fn copy_fd(from: BorrowedFd<'_>, to: RawFd, close_on_exec: bool) -> Result<(), Errno> {
+    let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+    // SAFETY: dup3 touches no memory. Whatever was open as `to` is replaced; callers are children about to
+    // exec that own nothing at that number.
+    check(libc::c_long::from(unsafe { libc::dup3(from.as_raw_fd(), to, flags) })).map(drop)
+}
+
+/// Duplicates `fd` to a number that is at least `lowest`, with close-on-exec.
+pub fn duplicate_above(fd: BorrowedFd<'_>, lowest: RawFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: fcntl with these integer arguments touches no memory.
+    let fd = check(libc::c_long::from(unsafe {
+        libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest)
+    }))?;
+    // SAFETY: the kernel just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Takes ownership of a descriptor that this process inherited at a known number.
+///
+/// `None` when nothing is open there.
+pub fn inherited(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: fcntl(F_GETFD) touches no memory and only asks whether the number is open.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return None;
+    }
+    // SAFETY: it is open, and by contract the caller asks once for each number it was started with.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Joins a fresh, empty session keyring.
+pub fn new_session_keyring() -> Result<(), Errno> {
+    const JOIN_SESSION_KEYRING: libc::c_long = 1;
+    // SAFETY: a null name asks for an anonymous keyring; no memory is touched.
+    check(unsafe {
+        libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>())
+    })
+    .map(drop)
+}
+
+/// A descriptor that becomes readable when a child changes state. Blocks SIGCHLD for this process.
+pub fn child_signals() -> Result<OwnedFd, Errno> {
+    // SAFETY: a sigset_t is filled by sigemptyset before use; the pointers are valid for each call.
+    let fd = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        check(libc::c_long::from(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())))?;
+        check(libc::c_long::from(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)))?
+    };
+    // SAFETY: signalfd returned a fresh descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Puts every signal back to its default action and unblocks all of them.
+pub fn reset_signals() {
+    /// Handler, flags, restorer and mask, as the kernel knows them; all zero is the default action.
+    const DEFAULT: [u64; 4] = [0; 4];
+    for signal in 1..=64 {
+        // By the bare call, because libc keeps two numbers to itself and would leave them as inherited.
+        // SAFETY: the kernel reads one action from a place that is large enough; numbers that allow no action
+        // answer EINVAL, which changes nothing.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, DEFAULT.as_ptr(), std::ptr::null_mut::<u64>(), 8usize)
+        };
+    }
+    // SAFETY: the set is initialised before it is read.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Ignores SIGPIPE, so that a vanished reader is an error instead of death.
+pub fn ignore_broken_pipes() {
+    // SAFETY: SIG_IGN is a valid action for SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Sends SIGKILL to every process this one may signal, except itself and PID 1.
+///
+/// For PID 1 of a pid namespace that is everybody else in the box, whatever they do meanwhile. It refuses
+/// to be called by anybody else.
+pub fn kill_everybody_else(_proof: &SingleThreaded) -> Result<(), Errno> {
+    if rustix::process::getpid() != Pid::INIT {
+        return Err(Errno::PERM);
+    }
+    // SAFETY: kill touches no memory. The check above keeps it inside our own pid namespace.
+    match check(libc::c_long::from(unsafe { libc::kill(-1, libc::SIGKILL) })) {
+        Err(Errno::SRCH) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Sets the ids used for file access only, so that files are made and judged as the user's.
+pub fn set_file_ids(id: u32) {
+    // SAFETY: both calls take plain integers, never fail loudly and touch no memory.
+    unsafe {
+        libc::syscall(libc::SYS_setfsgid, id);
+        libc::syscall(libc::SYS_setfsuid, id);
+    }
+}
+
+/// Read-only, no set-id programs, no devices and so on, for one mount (`attr_set` of mount_setattr).
+pub fn set_mount_flags(mount: BorrowedFd<'_>, flags: u64) -> Result<(), Errno> {
+    // SAFETY: mount_attr is plain integers, for which all zeroes is a valid value.
+    let mut attr: libc::mount_attr = unsafe { std::mem::zeroed() };
+    attr.attr_set = flags;
+    // SAFETY: the path is an empty C string, as AT_EMPTY_PATH asks; `attr` outlives the call.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const attr,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+    .map(drop)
+}
+
+/// Locks one byte of a file for as long as this description of it stays open. `false`: somebody has it.
+pub fn lock_byte(file: BorrowedFd<'_>, offset: i64) -> Result<bool, Errno> {
+    // SAFETY: flock is plain integers, for which all zeroes is a valid value.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = offset;
+    lock.l_len = 1;
+    // SAFETY: `lock` outlives the call, which only reads it.
+    match check(libc::c_long::from(unsafe {
+        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock)
+    })) {
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Unlocks a byte locked by [`lock_byte`].
+pub fn unlock_byte(file: BorrowedFd<'_>, offset: i64) -> Result<(), Errno> {
+    // SAFETY: as in `lock_byte`.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_UNLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = offset;
+    lock.l_len = 1;
+    // SAFETY: as in `lock_byte`.
+    check(libc::c_long::from(unsafe {
+        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock)
+    }))
+    .map(drop)
+}
+
+/// Brings up the loopback interface of this network namespace.
+pub fn loopback_up() -> Result<(), Errno> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq; `request` is one and outlives the call.
+    check(libc::c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request)
+    }))
+    .map(drop)
+}
+
+/// What this process and all children it has waited for have used.
+pub fn usage_of_children() -> ChildUsage {
+    // SAFETY: rusage is plain integers; getrusage fills it and cannot fail with these arguments.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let micros = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
+    ChildUsage {
+        cpu_micros: micros(usage.ru_utime) + micros(usage.ru_stime),
+        largest_rss_bytes: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// See [`usage_of_children`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChildUsage {
+    /// CPU time of all of them together.
+    pub cpu_micros: u64,
+    /// Resident memory of the largest of them.
+    pub largest_rss_bytes: u64,
+}
+
+/// The Landlock interface version of this kernel; 0 when it has none.
+pub fn landlock_abi() -> u32 {
+    const VERSION: libc::c_long = 1;
+    // SAFETY: with the version flag the kernel wants a null pointer and size 0, and touches no memory.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0usize, VERSION)
+    };
+    u32::try_from(answer).unwrap_or(0)
+}
+
+/// Makes a cgroup namespace whose root is the cgroup this process is in.
+pub fn own_cgroup_view() -> Result<(), Errno> {
+    // SAFETY: unshare with this flag concerns only what this process sees of cgroups, no memory or descriptor.
+    check(libc::c_long::from(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })).map(drop)
+}

@@ -1,0 +1,303 @@
+//! What a job is, and what comes back of it.
+
+use jail::JailError;
+use serde::{Deserialize, Serialize};
+
+/// From the engine to the executor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromHost {
+    /// The first word.
+    Hello {
+        /// Newest generation the engine speaks.
+        generation: u32,
+    },
+    /// Do all of this. Contents of its files follow as frames.
+    Run(Job),
+    /// End the running job now.
+    Cancel,
+}
+
+/// From the executor to the engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromExecutor {
+    /// The answer to the first word.
+    Hello {
+        /// Newest generation the executor speaks.
+        generation: u32,
+        /// SHA-256 of the system call filter; none without isolation.
+        seccomp_sha256: Option<String>,
+        /// Landlock interface in force; 0 for none.
+        landlock_abi: u32,
+    },
+    /// A step has been executed by the kernel; output that follows is its.
+    Started {
+        /// Which step of the job.
+        step: usize,
+    },
+    /// A step is over. The next begins, or `Finished` follows.
+    StepDone {
+        /// Which step of the job.
+        step: usize,
+        /// How it went.
+        result: StepResult,
+    },
+    /// The job is over and every process of it is gone.
+    Finished(JobResult),
+    /// The executor could not do its work.
+    Broken {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// The whole of what shall happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Files to make in the workspace before the first step.
+    pub files: Vec<FileIn>,
+    /// Programs to run, one after the other; a failing one ends the job.
+    pub steps: Vec<Step>,
+    /// Bounds.
+    pub limits: RunLimits,
+    /// Whether input follows as frames; else programs read from an empty file.
+    pub stdin: bool,
+    /// What to bring back.
+    pub collect: Collect,
+}
+
+/// A file going in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileIn {
+    /// Path in its place.
+    pub path: String,
+    /// Which directory it goes to.
+    pub place: Place,
+    /// How many bytes follow for it.
+    pub size: u64,
+    /// Whether it may be executed.
+    #[serde(default)]
+    pub executable: bool,
+}
+
+/// A directory the executor knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Where the user's files are.
+    Workspace,
+    /// Where compilers leave their output.
+    Build,
+}
+
+/// What a step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// Makes a program.
+    Compile,
+    /// Is the program.
+    Run,
+}
+
+/// A program to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What it is for.
+    pub kind: StepKind,
+    /// Absolute path of the file to execute.
+    pub program: String,
+    /// Arguments, name first.
+    pub argv: Vec<String>,
+    /// The whole environment, as `NAME=value`.
+    pub env: Vec<String>,
+    /// Where it starts.
+    pub directory: String,
+}
+
+/// Bounds of a job. Those of the box hold besides.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// Wall time of all steps together.
+    pub wall_ms: u64,
+    /// CPU time of all processes together.
+    pub cpu_ms: u64,
+    /// Bytes of each output stream that are passed on.
+    pub output_bytes: u64,
+    /// Bytes of each output stream that may be written before the job is ended.
+    pub output_written_bytes: u64,
+}
+
+/// What to bring back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Collect {
+    /// List files of the workspace that are new or changed.
+    pub artifacts: bool,
+    /// Send their contents as well.
+    pub contents: bool,
+    /// Send what the compile step left in the build directory.
+    pub build: bool,
+    /// At most so many files.
+    pub most_files: u32,
+    /// At most so many bytes are read and sent.
+    pub most_bytes: u64,
+}
+
+/// How a step went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// What the kernel said of its first process, or why it was ended.
+    pub ending: Ending,
+    /// Wall time.
+    pub wall_us: u64,
+}
+
+/// How a program ended. The word of the kernel, or of the limit that ended it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Ending {
+    /// By itself.
+    Exited {
+        /// Its code.
+        code: i32,
+    },
+    /// By a signal nobody of ours sent.
+    Signalled {
+        /// Its number.
+        signal: i32,
+    },
+    /// Its wall time was up.
+    TimedOut,
+    /// Its CPU time was up.
+    CpuLimit,
+    /// The box ran out of memory.
+    OutOfMemory,
+    /// It wrote more than may be written.
+    OutputLimit,
+    /// The engine asked for it, or hung up.
+    Cancelled,
+    /// It was never executed.
+    StartFailed {
+        /// Which rung broke.
+        error: JailError,
+    },
+}
+
+/// The job as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobResult {
+    /// The last step that was begun, and how it ended.
+    pub step: usize,
+    /// How it ended.
+    pub ending: Ending,
+    /// What was used.
+    pub usage: Usage,
+    /// Bytes written to each stream, passed on or not.
+    pub written: Written,
+    /// Whether scratch storage was full at the end.
+    pub disk_full: bool,
+    /// Files to bring back; their contents, where asked for, went before this message.
+    pub artifacts: Vec<Artifact>,
+    /// Whether there were more files, or larger ones, than are listed.
+    pub artifacts_truncated: bool,
+    /// What the compile step left behind, taken before the next step began; contents went before this
+    /// message, their stream numbers following [`BUILD_STREAM`].
+    #[serde(default)]
+    pub build: Vec<Artifact>,
+}
+
+/// First stream number of contents of the build directory.
+pub const BUILD_STREAM: u32 = 1 << 31;
+
+/// Bytes written to each stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// To standard output.
+    pub stdout: u64,
+    /// To standard error.
+    pub stderr: u64,
+}
+
+/// What a job used, by the executor's reading of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Wall time of all steps.
+    pub wall_us: u64,
+    /// CPU time of all processes that were waited for.
+    pub cpu_us: u64,
+    /// Resident memory of the largest process.
+    pub largest_rss_bytes: u64,
+    /// Highest memory of all processes together, where the executor had to sample it.
+    pub sampled_memory_bytes: Option<u64>,
+    /// Highest number of processes seen, where the executor had to sample it.
+    pub sampled_processes: Option<u64>,
+    /// Bytes fetched from storage.
+    pub read_bytes: u64,
+    /// Bytes sent to storage.
+    pub write_bytes: u64,
+}
+
+/// A file that came to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// Path in its place.
+    pub path: String,
+    /// Size.
+    pub size: u64,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jail::Step as Rung;
+
+    /// The wire, frozen: a change here is a new generation.
+    #[test]
+    fn the_wire_does_not_change_by_accident() {
+        let job = Job {
+            files: vec![FileIn { path: "main.py".into(), place: Place::Workspace, size: 8, executable: false }],
+            steps: vec![Step {
+                kind: StepKind::Run,
+                program: "/usr/bin/python3".into(),
+                argv: vec!["python3".into(), "main.py".into()],
+                env: vec!["HOME=/workspace".into()],
+                directory: "/workspace".into(),
+            }],
+            limits: RunLimits { wall_ms: 1, cpu_ms: 2, output_bytes: 3, output_written_bytes: 4 },
+            stdin: false,
+            collect: Collect { artifacts: true, contents: false, build: false, most_files: 5, most_bytes: 6 },
+        };
+        let result = JobResult {
+            step: 0,
+            ending: Ending::Exited { code: 0 },
+            usage: Usage::default(),
+            written: Written::default(),
+            disk_full: false,
+            artifacts: vec![Artifact { path: "a".into(), size: 1, sha256: "00".into(), executable: false }],
+            artifacts_truncated: false,
+            build: Vec::new(),
+        };
+        let error = jail::JailError { step: Rung::Exec, subject: "x".into(), errno: 2 };
+        let started = StepResult { ending: Ending::StartFailed { error }, wall_us: 1 };
+        let lines = [
+            serde_json::to_string(&FromHost::Hello { generation: 1 }),
+            serde_json::to_string(&FromHost::Run(job)),
+            serde_json::to_string(&FromHost::Cancel),
+            serde_json::to_string(&FromExecutor::Hello {
+                generation: 1,
+                seccomp_sha256: Some("ab".into()),
+                landlock_abi: 7,
+            }),
+            serde_json::to_string(&FromExecutor::Started { step: 0 }),
+            serde_json::to_string(&FromExecutor::StepDone { step: 0, result: started }),
+            serde_json::to_string(&FromExecutor::Finished(result)),
+            serde_json::to_string(&FromExecutor::Broken { reason: "r".into() }),
+        ];
+        insta::assert_snapshot!(lines.map(Result::unwrap).join("\n"));
+    }
+}
