@@ -1,26 +1,57 @@
-//! Lists every page of `runtimes/`, so that adding a language is adding a file.
+//! Turns the pages people write (`runtimes/*.toml`, `policies/rootfs.toml`) into tables the engine reads fast.
+//!
+//! A run looks at one language and should not pay for the others, nor for TOML. Each page becomes JSON, its
+//! checks apart from the rest, beside an index of the names and endings it answers to. Adding a language is
+//! adding a file.
 
+use serde_json::Value;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtimes");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let out = PathBuf::from(std::env::var("OUT_DIR").unwrap_or_default());
+
+    let folder = root.join("runtimes");
     println!("cargo:rerun-if-changed={}", folder.display());
-    let mut pages: Vec<_> = std::fs::read_dir(&folder)
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(&folder)
         .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
         .collect();
     pages.sort();
-    let mut list = String::from("[\n");
-    for page in pages {
-        println!("cargo:rerun-if-changed={}", page.display());
-        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let _ = writeln!(list, "    ({name:?}, include_str!({:?})),", page.display().to_string());
+    let mut index = String::from("&[\n");
+    for path in &pages {
+        let mut page = read(path);
+        let checks =
+            page.as_object_mut().and_then(|page| page.remove("check")).unwrap_or(Value::Array(Vec::new()));
+        let name = page["name"].as_str().unwrap_or_else(|| panic!("{}: no name", path.display()));
+        let mut names = vec![name.to_owned()];
+        names.extend(words(&page["aliases"]));
+        let _ = writeln!(
+            index,
+            "Page {{ names: &{names:?}, extensions: &{:?}, runtime: {:?}, checks: {:?} }},",
+            words(&page["extensions"]),
+            page.to_string(),
+            checks.to_string()
+        );
     }
-    list.push(']');
-    let out = std::env::var("OUT_DIR").unwrap_or_default();
-    if let Err(e) = std::fs::write(Path::new(&out).join("runtimes.rs"), list) {
-        panic!("runtimes.rs: {e}");
-    }
+    index.push(']');
+    write(&out.join("runtimes.rs"), &index);
+
+    write(&out.join("rootfs.json"), &read(&root.join("policies/rootfs.toml")).to_string());
+}
+
+fn read(path: &Path) -> Value {
+    println!("cargo:rerun-if-changed={}", path.display());
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn words(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }

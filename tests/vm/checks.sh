@@ -165,7 +165,7 @@ has_not() {
 
 # within FIELD LOW HIGH
 within() {
-    eval "value=\$$1"
+    eval "value=\${$1%.*}"
     case $value in
     '' | *[!0-9]*) fail "$1 is \`$value\`, not a number" ;;
     *) [ "$value" -ge "$2" ] && [ "$value" -le "$3" ] || fail "$1 is $value, not within $2 and $3" ;;

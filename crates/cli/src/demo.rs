@@ -26,8 +26,8 @@ pub(crate) fn run(json: bool) -> Result<ExitCode> {
     let rows = runtime.block_on(async {
         let available: Vec<String> = engine
             .catalogue()
-            .runtimes()
-            .iter()
+            .runtimes()?
+            .into_iter()
             .filter(|runtime| find::find(runtime).is_ok())
             .map(|runtime| runtime.name.clone())
             .collect();
@@ -44,8 +44,8 @@ pub(crate) fn run(json: bool) -> Result<ExitCode> {
         }
         bar.finish_and_clear();
         rows.sort_by(|a, b| a.language.cmp(&b.language));
-        rows
-    });
+        Ok::<_, anyhow::Error>(rows)
+    })?;
     let good = rows.iter().filter(|row| row.ok).count();
     if json {
         println!("{}", serde_json::to_string(&rows)?);
@@ -69,9 +69,10 @@ fn progress(length: u64, json: bool) -> indicatif::ProgressBar {
 
 /// Runs the language's own hello.
 async fn hello(engine: &engine::Engine, language: String) -> Row {
-    let code = engine.catalogue().by_name(&language).ok().and_then(|runtime| {
-        runtime.checks.iter().find(|check| check.name == "hello").map(|check| check.code.clone())
-    });
+    let catalogue = engine.catalogue();
+    let checks =
+        catalogue.by_name(&language).and_then(|runtime| catalogue.checks(runtime)).unwrap_or_default();
+    let code = checks.into_iter().find(|check| check.name == "hello").map(|check| check.code);
     let mut request = Request::new(&language, code.unwrap_or_default());
     // All of them share a few cores and wait for each other.
     request.limits.timeout_ms = Some(300_000);
@@ -118,7 +119,10 @@ fn print(rows: &[Row], good: usize) {
         let isolation = row.isolation.as_ref().map_or("-".into(), |receipt| {
             let cgroup = format!("{:?}", receipt.cgroup).to_lowercase();
             let ids = if receipt.host_uid_unique { "own uid" } else { "shared uid" };
-            format!("grade {}: {ids}, seccomp, landlock {}, cgroup {cgroup}", receipt.grade, receipt.landlock_abi)
+            format!(
+                "grade {}: {ids}, seccomp, landlock {}, cgroup {cgroup}",
+                receipt.grade, receipt.landlock_abi
+            )
         });
         table.add_row([
             row.language.clone(),

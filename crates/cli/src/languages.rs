@@ -21,10 +21,11 @@ struct Row {
 }
 
 pub(crate) fn run(json: bool) -> Result<ExitCode> {
-    let catalogue = Catalogue::load()?;
+    let catalogue = Catalogue::default();
+    let runtimes = catalogue.runtimes()?;
     // Some tools take their time to say which version they are; they can do so side by side.
     let rows: Vec<Row> = std::thread::scope(|scope| {
-        let asked: Vec<_> = catalogue.runtimes().iter().map(|runtime| scope.spawn(|| row(runtime))).collect();
+        let asked: Vec<_> = runtimes.iter().map(|runtime| scope.spawn(|| row(runtime))).collect();
         asked.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     if json {

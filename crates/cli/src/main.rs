@@ -23,9 +23,11 @@ const OURS: u8 = 125;
 const MISUSE: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(arguments());
+    let words = arguments();
+    let engine = run::head_start(&words);
+    let cli = Cli::parse_from(words);
     let outcome = match cli.command {
-        Command::Run(options) => run::run(*options),
+        Command::Run(options) => run::run(*options, engine),
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),

@@ -28,5 +28,7 @@ pub(crate) fn complain(message: &str, hint: Option<&str>) {
 
 /// What a terminal would take for a command is shown, not sent.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
 }

@@ -7,6 +7,7 @@ use crate::args::RunArgs;
 use crate::{report, settings, show};
 use anyhow::Result;
 use engine::{Engine, Event, Execution, Request, Status};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,14 +16,29 @@ use tokio::sync::mpsc;
 /// What ended the run from outside.
 const INTERRUPTED: u8 = 130;
 
-pub(crate) fn run(args: RunArgs) -> Result<ExitCode> {
-    let engine = settings::engine()?;
+/// An engine whose spawner is already on its way, for a command line that asks for a run.
+///
+/// Reading the command line takes about as long as starting the spawner, so both go on at the same time.
+pub(crate) fn head_start(words: &[OsString]) -> Option<Result<Engine>> {
+    let asks = |word: &str| words.iter().take_while(|known| *known != "--").any(|known| known == word);
+    if words.get(1).is_none_or(|command| command != "run") || asks("--unsafe-no-isolation") || asks("--help")
+    {
+        return None;
+    }
+    Some(settings::engine().and_then(|engine| {
+        engine.start()?;
+        Ok(engine)
+    }))
+}
+
+pub(crate) fn run(args: RunArgs, engine: Option<Result<Engine>>) -> Result<ExitCode> {
+    let engine = engine.unwrap_or_else(settings::engine)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let request = request::build(&args, engine.catalogue())?;
     let artifacts = args.artifacts.as_deref().map(artifacts::Folder::open).transpose()?;
     if args.unsafe_no_isolation && !args.quiet && !args.json {
         report::complain("NO ISOLATION: this program can do whatever you can", None);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let execution = runtime.block_on(execute(&engine, &request, &args))?;
     if let Some(folder) = artifacts {
         let saved = folder.save(&execution.artifacts)?;
@@ -162,7 +178,8 @@ fn table(execution: &Execution) -> comfy_table::Table {
     let (metrics, isolation) = (&execution.metrics, &execution.isolation);
     let mut table = show::table(&["RUN", ""]);
     let processes = metrics.processes_peak.map_or("-".into(), |n| n.to_string());
-    let degraded = if isolation.degraded.is_empty() { "nothing".into() } else { isolation.degraded.join("\n") };
+    let degraded =
+        if isolation.degraded.is_empty() { "nothing".into() } else { isolation.degraded.join("\n") };
     let seccomp = isolation.seccomp_profile.as_deref().unwrap_or("none");
     for (name, value) in [
         ("status", format!("{:?}", execution.status)),
@@ -170,10 +187,20 @@ fn table(execution: &Execution) -> comfy_table::Table {
         ("cpu time", show::millis(metrics.cpu_time_ms)),
         ("memory peak", show::size(metrics.memory_peak_bytes)),
         ("processes peak", processes),
-        ("storage read, written", format!("{}, {}", show::size(metrics.io_read_bytes), show::size(metrics.io_write_bytes))),
+        (
+            "storage read, written",
+            format!("{}, {}", show::size(metrics.io_read_bytes), show::size(metrics.io_write_bytes)),
+        ),
         ("files made", execution.artifacts.len().to_string()),
         ("isolation", format!("{}, grade {}", isolation.backend, isolation.grade)),
-        ("layers", format!("seccomp {seccomp}, landlock {}, cgroup {:?}, root {}", isolation.landlock_abi, isolation.cgroup, isolation.rootfs).to_lowercase()),
+        (
+            "layers",
+            format!(
+                "seccomp {seccomp}, landlock {}, cgroup {:?}, root {}",
+                isolation.landlock_abi, isolation.cgroup, isolation.rootfs
+            )
+            .to_lowercase(),
+        ),
         ("weaker than it could be", degraded),
     ] {
         table.add_row([name.to_owned(), value]);

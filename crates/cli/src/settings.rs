@@ -8,7 +8,10 @@ use std::path::PathBuf;
 /// Every variable that is looked at, with what it means. The manual page lists them.
 pub(crate) const VARIABLES: [(&str, &str); 8] = [
     ("SANDBOXD_EXECUTOR", "program that runs inside sandboxes, instead of the one beside `sandboxd`"),
-    ("SANDBOXD_CACHE_DIR", "where prepared roots and compiled programs are kept, instead of ~/.cache/sandboxd"),
+    (
+        "SANDBOXD_CACHE_DIR",
+        "where prepared roots and compiled programs are kept, instead of ~/.cache/sandboxd",
+    ),
     ("SANDBOXD_MAX_TIMEOUT", "longest wall time a run may ask for, instead of 1h"),
     ("SANDBOXD_MAX_MEMORY", "most memory a run may ask for, instead of the host's"),
     ("SANDBOXD_MAX_CPUS", "most cores a run may ask for, instead of the host's"),
@@ -19,7 +22,7 @@ pub(crate) const VARIABLES: [(&str, &str); 8] = [
 
 /// The engine as the environment wants it.
 pub(crate) fn engine() -> Result<Engine> {
-    Ok(Engine::new(executor()?, ceiling()?)?)
+    Ok(Engine::new(executor()?, ceiling()?))
 }
 
 fn executor() -> Result<PathBuf> {

@@ -3,9 +3,7 @@
 //! What the executor says is checked, not believed: sizes, counts and order are bounded here again.
 
 use crate::engine::Event;
-use protocol::{
-    BUILD_STREAM, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Place, Reader,
-};
+use protocol::{Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,24 +44,39 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// The files and the input of a job.
-pub(crate) struct Cargo<'a> {
-    pub(crate) files: Vec<&'a [u8]>,
-    pub(crate) stdin: Option<&'a [u8]>,
+/// Everything there is to say to the executor, as bytes: the job, its files, its input.
+pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut bytes);
+    Frame::control(&FromHost::Run(job.clone())).write_to(&mut bytes);
+    let mut say =
+        |kind, stream, chunk: &[u8]| Frame { kind, stream, body: chunk.to_vec() }.write_to(&mut bytes);
+    for (index, file) in (0..).zip(files) {
+        file.chunks(LONGEST_BODY / 4).for_each(|chunk| say(Kind::FileIn, index, chunk));
+    }
+    if let Some(input) = stdin {
+        input.chunks(LONGEST_BODY / 4).for_each(|chunk| say(Kind::Stdin, 0, chunk));
+        say(Kind::Stdin, 0, &[]);
+    }
+    bytes
 }
 
-/// Has a job done.
+/// Has a job done. `words` is what is left to say of it.
 pub(crate) async fn hold(
     stream: UnixStream,
     job: &Job,
-    cargo: Cargo<'_>,
+    words: &[u8],
     events: &mpsc::Sender<Event>,
     cancel: &Notify,
 ) -> Heard {
-    let (read, write) = stream.into_split();
+    let (read, mut write) = stream.into_split();
     let mut listener = Listener { read, reader: Reader::default(), job, events, heard: Heard::default() };
     let deadline = Instant::now() + Duration::from_millis(job.limits.wall_ms) + GRACE;
-    let speak = speak(write, job, cargo);
+    let speak = async {
+        // An error is for the listener to find: the other side is gone.
+        let _ = write.write_all(words).await;
+        write
+    };
     tokio::pin!(speak);
     // Speaking and listening go on at the same time: an executor that is busy talking does not listen.
     let mut voice: Option<OwnedWriteHalf> = None;
@@ -104,32 +117,6 @@ async fn farewell(listener: &mut Listener<'_>, voice: Option<OwnedWriteHalf>) {
     }
 }
 
-/// Says everything there is to say. Errors are for the listener to find: the other side is gone.
-async fn speak(mut write: OwnedWriteHalf, job: &Job, cargo: Cargo<'_>) -> OwnedWriteHalf {
-    let mut bytes = Vec::new();
-    Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut bytes);
-    Frame::control(&FromHost::Run(job.clone())).write_to(&mut bytes);
-    let mut chunks: Vec<(Kind, u32, &[u8])> = Vec::new();
-    for (index, file) in (0..).zip(&cargo.files) {
-        chunks.extend(file.chunks(LONGEST_BODY / 4).map(|chunk| (Kind::FileIn, index, chunk)));
-    }
-    if let Some(input) = cargo.stdin {
-        chunks.extend(input.chunks(LONGEST_BODY / 4).map(|chunk| (Kind::Stdin, 0, chunk)));
-        chunks.push((Kind::Stdin, 0, &[]));
-    }
-    for (kind, stream, chunk) in chunks {
-        Frame { kind, stream, body: chunk.to_vec() }.write_to(&mut bytes);
-        if bytes.len() >= LONGEST_BODY {
-            if write.write_all(&bytes).await.is_err() {
-                return write;
-            }
-            bytes.clear();
-        }
-    }
-    let _ = write.write_all(&bytes).await;
-    write
-}
-
 struct Listener<'a> {
     read: OwnedReadHalf,
     reader: Reader,
@@ -168,7 +155,9 @@ impl Listener<'_> {
                 Ok(message) => self.message(message).await,
                 Err(e) => self.end(End::Broken(e.to_string())),
             },
-            Kind::Stdin | Kind::FileIn => self.end(End::Broken("the executor sent what only we may send".into())),
+            Kind::Stdin | Kind::FileIn => {
+                self.end(End::Broken("the executor sent what only we may send".into()))
+            }
         }
     }
 
@@ -218,19 +207,8 @@ impl Listener<'_> {
                 }
                 true
             }
-            FromExecutor::StepDone { .. } => true,
             FromExecutor::Finished(result) => self.end(End::Finished(Box::new(result))),
             FromExecutor::Broken { reason } => self.end(End::Broken(reason)),
         }
     }
-}
-
-/// Where a file goes that the job carries.
-pub(crate) fn file_in(path: &str, place: Place, content: &[u8], executable: bool) -> protocol::FileIn {
-    protocol::FileIn { path: path.to_owned(), place, size: content.len() as u64, executable }
-}
-
-/// Stream number of a file of the build directory.
-pub(crate) fn build_stream(index: usize) -> u32 {
-    BUILD_STREAM + index as u32
 }

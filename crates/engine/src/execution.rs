@@ -181,7 +181,9 @@ impl Receipt {
             cgroup: CgroupKind::None,
             net_mode: Network::Host,
             rootfs: "host",
-            degraded: vec!["process: no isolation at all; the program could do whatever the caller can".into()],
+            degraded: vec![
+                "process: no isolation at all; the program could do whatever the caller can".into(),
+            ],
         }
     }
 
@@ -208,26 +210,36 @@ pub struct Failure {
 /// What the pieces say together: the kernel's word on the program, the meters of its box, the limits.
 pub(crate) fn judge(result: &JobResult, usage: &BoxUsage, limits: &Limits) -> (Status, Option<String>) {
     use crate::limits::{show_bytes, show_millis};
-    let refused = usage.pids_refused > 0 || result.usage.sampled_processes.is_some_and(|seen| seen >= limits.pids);
+    let refused =
+        usage.pids_refused > 0 || result.usage.sampled_processes.is_some_and(|seen| seen >= limits.pids);
     let pids = format!("the limit of {} processes was reached", limits.pids);
     let killed_by_kernel = matches!(result.ending, Ending::Signalled { signal: 9 }) && usage.oom_kills > 0;
     let (status, message) = match &result.ending {
         Ending::Exited { code: 0 } => return (Status::Success, None),
         _ if killed_by_kernel => (Status::OutOfMemory, out_of_memory(limits)),
         Ending::OutOfMemory => (Status::OutOfMemory, out_of_memory(limits)),
-        Ending::TimedOut => (Status::TimedOut, format!("it ran longer than {}", show_millis(limits.timeout_ms))),
-        Ending::CpuLimit => (Status::CpuLimit, format!("it used more CPU time than {}", show_millis(limits.cpu_time_ms))),
-        Ending::OutputLimit => {
-            (Status::OutputLimit, format!("it wrote more than {} of output", show_bytes(limits.of_job().output_written_bytes)))
+        Ending::TimedOut => {
+            (Status::TimedOut, format!("it ran longer than {}", show_millis(limits.timeout_ms)))
         }
+        Ending::CpuLimit => {
+            (Status::CpuLimit, format!("it used more CPU time than {}", show_millis(limits.cpu_time_ms)))
+        }
+        Ending::OutputLimit => (
+            Status::OutputLimit,
+            format!("it wrote more than {} of output", show_bytes(limits.of_job().output_written_bytes)),
+        ),
         Ending::Cancelled => (Status::Cancelled, "it was cancelled".into()),
         Ending::StartFailed { error } => (Status::StartFailed, error.to_string()),
         Ending::Signalled { signal: 31 } => {
             (Status::BadArch, "it made system calls of another architecture".into())
         }
         Ending::Signalled { signal: 25 } => (Status::DiskLimit, disk_full(limits)),
-        Ending::Exited { .. } | Ending::Signalled { .. } if refused => return (Status::ProcessLimit, Some(pids)),
-        Ending::Exited { .. } | Ending::Signalled { .. } if result.disk_full => (Status::DiskLimit, disk_full(limits)),
+        Ending::Exited { .. } | Ending::Signalled { .. } if refused => {
+            return (Status::ProcessLimit, Some(pids));
+        }
+        Ending::Exited { .. } | Ending::Signalled { .. } if result.disk_full => {
+            (Status::DiskLimit, disk_full(limits))
+        }
         Ending::Exited { code } => (Status::Failed, format!("exit code {code}")),
         Ending::Signalled { signal } => (Status::Signalled, format!("ended by signal {signal}")),
     };

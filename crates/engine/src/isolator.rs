@@ -36,10 +36,20 @@ pub struct PlaceSpec {
 pub struct Place {
     /// The stream to its executor.
     pub stream: UnixStream,
+    /// How much of the opening the stream has taken.
+    pub told: usize,
     /// What protects the host from it.
     pub receipt: Receipt,
-    /// Where things are in it.
-    pub places: Places,
+}
+
+/// A stream to an executor that does not exist yet: our end, with as much of the opening in it as it takes,
+/// and its own.
+fn open_stream(opening: &[u8]) -> Result<(UnixStream, std::os::unix::net::UnixStream, usize), EngineError> {
+    let failed = |e: std::io::Error| EngineError::Broken(format!("control stream: {e}"));
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+    ours.set_nonblocking(true).map_err(failed)?;
+    let told = std::io::Write::write(&mut &ours, opening).unwrap_or(0);
+    Ok((UnixStream::from_std(ours).map_err(failed)?, theirs, told))
 }
 
 /// Makes and ends places.
@@ -49,8 +59,11 @@ pub trait Isolator: Send + Sync {
     fn kind(&self) -> &'static str;
     /// Whether it can work on this host, or why not.
     async fn probe(&self) -> Result<(), EngineError>;
-    /// Makes a place.
-    async fn create(&self, spec: &PlaceSpec) -> Result<Place, EngineError>;
+    /// Where things will be in the place of that name.
+    fn places(&self, id: &str) -> Places;
+    /// Makes a place. The opening is what its executor shall hear first: it lies in the stream before the
+    /// executor exists, so that it need not wait for it.
+    async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError>;
     /// What a place has used so far.
     async fn usage(&self, id: &str) -> Result<BoxUsage, EngineError>;
     /// Ends a place and everything in it. Says what it had used.

@@ -141,29 +141,54 @@ impl Limits {
         let Ceiling(most) = ceiling;
         // A language's own defaults are no wishes either: the ceiling may lower them.
         let or = |language: Option<u64>, general: u64| language.unwrap_or(general);
-        let timeout_ms = TIMEOUT.settle(request.timeout_ms, or(language.timeout_ms, 30_000), most.timeout_ms)?;
+        let timeout_ms =
+            TIMEOUT.settle(request.timeout_ms, or(language.timeout_ms, 30_000), most.timeout_ms)?;
         let cpu_millis = CPUS.settle(request.cpu_millis, or(language.cpu_millis, 1000), most.cpu_millis)?;
-        let memory_bytes = MEMORY.settle(request.memory_bytes, or(language.memory_bytes, 512 * MIB), most.memory_bytes)?;
+        let memory_bytes =
+            MEMORY.settle(request.memory_bytes, or(language.memory_bytes, 512 * MIB), most.memory_bytes)?;
         // Files live in memory, so this is the share of it that files may take.
         let disk_default = or(language.disk_bytes, memory_bytes / 2).min(memory_bytes);
         let disk_bytes = DISK.settle(request.disk_bytes, disk_default, most.disk_bytes)?;
         if disk_bytes > memory_bytes {
-            let message = format!("{} is more than the memory limit of {}", show_bytes(disk_bytes), show_bytes(memory_bytes));
-            let hint = format!("files of a sandbox live in its memory; add `--memory {}`", show_bytes(2 * disk_bytes));
+            let message = format!(
+                "{} is more than the memory limit of {}",
+                show_bytes(disk_bytes),
+                show_bytes(memory_bytes)
+            );
+            let hint = format!(
+                "files of a sandbox live in its memory; add `--memory {}`",
+                show_bytes(2 * disk_bytes)
+            );
             return Err(EngineError::invalid(DISK.name, message).with_hint(hint));
         }
         // All the time its rate allows, so that by default wall time is what ends a run.
         let cpu_default = timeout_ms.saturating_mul(cpu_millis.div_ceil(1000).max(1));
         Ok(Limits {
             timeout_ms,
-            cpu_time_ms: CPU_TIME.settle(request.cpu_time_ms, or(language.cpu_time_ms, cpu_default), most.cpu_time_ms)?,
+            cpu_time_ms: CPU_TIME.settle(
+                request.cpu_time_ms,
+                or(language.cpu_time_ms, cpu_default),
+                most.cpu_time_ms,
+            )?,
             memory_bytes,
             cpu_millis,
             pids: PIDS.settle(request.pids, or(language.pids, 128), most.pids)?,
             disk_bytes,
-            disk_inodes: INODES.settle(request.disk_inodes, or(language.disk_inodes, 100_000), most.disk_inodes)?,
-            open_files: OPEN_FILES.settle(request.open_files, or(language.open_files, 1024), most.open_files)?,
-            output_bytes: OUTPUT.settle(request.output_bytes, or(language.output_bytes, 8 * MIB), most.output_bytes)?,
+            disk_inodes: INODES.settle(
+                request.disk_inodes,
+                or(language.disk_inodes, 100_000),
+                most.disk_inodes,
+            )?,
+            open_files: OPEN_FILES.settle(
+                request.open_files,
+                or(language.open_files, 1024),
+                most.open_files,
+            )?,
+            output_bytes: OUTPUT.settle(
+                request.output_bytes,
+                or(language.output_bytes, 8 * MIB),
+                most.output_bytes,
+            )?,
         })
     }
 
@@ -195,9 +220,8 @@ fn host_cores() -> u64 {
 }
 
 fn host_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(1 << 20) * 1024
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * u64::from(info.mem_unit)
 }
 
 #[cfg(test)]

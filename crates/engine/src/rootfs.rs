@@ -84,9 +84,11 @@ pub(crate) struct Proc {
     pub(crate) masked: Vec<[String; 2]>,
 }
 
-const PAGE: &str = include_str!("../../../policies/rootfs.toml");
+/// The page, as `build.rs` left it.
+const PAGE: &str = include_str!(concat!(env!("OUT_DIR"), "/rootfs.json"));
 
-static POLICY: LazyLock<Result<Policy, String>> = LazyLock::new(|| toml::from_str(PAGE).map_err(|e| e.to_string()));
+static POLICY: LazyLock<Result<Policy, String>> =
+    LazyLock::new(|| serde_json::from_str(PAGE).map_err(|e| e.to_string()));
 static EMPTY: LazyLock<Policy> = LazyLock::new(Policy::default);
 
 /// The policy. A test proves that the page can be read; were it not so, [`check`] refuses to go on.

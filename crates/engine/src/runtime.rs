@@ -41,9 +41,6 @@ pub struct Runtime {
     /// Ways to run it, the preferred first.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
-    /// Programs that prove it works.
-    #[serde(default, rename = "check")]
-    pub checks: Vec<Check>,
 }
 
 /// What a warm pool does for a language.
@@ -154,7 +151,7 @@ pub struct Check {
 impl Runtime {
     /// Reads a page of the catalogue.
     pub(crate) fn parse(page: &str) -> Result<Runtime, String> {
-        let runtime: Runtime = toml::from_str(page).map_err(|e| e.to_string())?;
+        let runtime: Runtime = serde_json::from_str(page).map_err(|e| e.to_string())?;
         runtime.limits.wanted()?;
         Ok(runtime)
     }

@@ -74,7 +74,12 @@ pub(crate) fn collect(
     (artifacts, truncated)
 }
 
-fn read(tree: &Tree, path: &PlainPath, size: u64, mut out: Option<(&mut Control, u32)>) -> Option<(u64, String)> {
+fn read(
+    tree: &Tree,
+    path: &PlainPath,
+    size: u64,
+    mut out: Option<(&mut Control, u32)>,
+) -> Option<(u64, String)> {
     let mut file = tree.read(path).ok()?.take(size);
     let mut hash = Sha256::new();
     let mut total = 0;

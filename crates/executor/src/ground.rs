@@ -1,7 +1,8 @@
 //! What a job stands on: a box of our own ([`Walled`]), or nothing at all ([`Plain`]).
 
+use jail::cgroup::MeterFds;
 use jail::job::{Program, Ready};
-use jail::spec::{BoxLimits, CgroupKind, InitSpec};
+use jail::spec::{BoxLimits, InitSpec};
 use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,9 +41,9 @@ pub(crate) struct Walled {
 }
 
 impl Walled {
-    pub(crate) fn new(spec: InitSpec) -> Result<Walled, String> {
+    pub(crate) fn new(spec: InitSpec, meters: MeterFds) -> Result<Walled, String> {
         let proof = SingleThreaded::of_init().ok_or("not PID 1 of a sandbox")?;
-        let meters = Meters::of_box(&spec);
+        let meters = Meters::of_box(spec.cgroup, meters);
         let ready = Ready::prepare(proof, spec).map_err(|e| e.to_string())?;
         Ok(Walled { ready, meters })
     }
@@ -106,7 +107,7 @@ impl Plain {
         let proof = SingleThreaded::prove().ok_or("the executor must have one thread")?;
         // Processes whose parents die become ours, so that none is lost.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(|e| e.to_string())?;
-        Ok(Plain { proof, spec, meters: Meters::sampled(CgroupKind::None) })
+        Ok(Plain { proof, spec, meters: Meters::plain() })
     }
 }
 

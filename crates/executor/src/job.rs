@@ -10,7 +10,7 @@ use crate::watch::Watch;
 use jail::beneath::{PlainPath, Tree};
 use jail::sys;
 use protocol::{
-    BUILD_STREAM, Ending, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, Place, StepKind, StepResult, Usage,
+    BUILD_STREAM, Ending, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, Place, StepKind, Usage,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
@@ -104,11 +104,8 @@ fn run(
     let mut built = Vec::new();
     let mut last = (0, Ending::Cancelled);
     for (index, step) in job.steps.iter().enumerate() {
-        let started = Instant::now();
         let ending = watch.step(control, index, step);
         let success = ending == Ending::Exited { code: 0 };
-        let result = StepResult { ending: ending.clone(), wall_us: micros(started) };
-        control.tell(&FromExecutor::StepDone { step: index, result });
         last = (index, ending);
         if !success {
             break;

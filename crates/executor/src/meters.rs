@@ -1,6 +1,7 @@
 //! What a job uses, read from the kernel; sampled where no cgroup counts.
 
-use jail::spec::{CgroupKind, InitSpec};
+use jail::cgroup::MeterFds;
+use jail::spec::CgroupKind;
 use jail::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +12,6 @@ pub(crate) struct Meters {
     kind: CgroupKind,
     oom: Option<OwnedFd>,
     cpu: Option<File>,
-    /// Opened early: after PID 1 has made itself unreadable, it could not open it any more.
     io: Option<File>,
 }
 
@@ -34,16 +34,13 @@ pub(crate) struct Sample {
 }
 
 impl Meters {
-    pub(crate) fn of_box(spec: &InitSpec) -> Meters {
-        Meters {
-            oom: spec.meters.oom.and_then(sys::inherited),
-            cpu: spec.meters.cpu.and_then(sys::inherited).map(File::from),
-            ..Meters::sampled(spec.meters.kind)
-        }
+    pub(crate) fn of_box(kind: CgroupKind, fds: MeterFds) -> Meters {
+        Meters { kind, oom: fds.oom, cpu: fds.cpu.map(File::from), io: fds.io.map(File::from) }
     }
 
-    pub(crate) fn sampled(kind: CgroupKind) -> Meters {
-        Meters { kind, oom: None, cpu: None, io: File::open("/proc/self/io").ok() }
+    /// The meters of a place without walls.
+    pub(crate) fn plain() -> Meters {
+        Meters { kind: CgroupKind::None, oom: None, cpu: None, io: File::open("/proc/self/io").ok() }
     }
 
     /// Whether nobody but us counts memory and processes.

@@ -7,47 +7,74 @@ use jail::enter::{JailBox, Workshop};
 use jail::spec::JailSpec;
 use jail::{JailError, SingleThreaded, sys};
 use protocol::spawner::{Order, Reply, pack, unpack};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
 pub(crate) fn run() -> Result<(), String> {
     let socket = sys::inherited(crate::CONTROL).ok_or("no control socket")?;
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|e| format!("could not make the spawner unreadable: {e}"))?;
-    // The socket must not pass to PID 1 of any box.
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|e| e.to_string())?;
-    let executor = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| format!("could not open the executor: {e}"))?;
+    if rustix::process::geteuid().is_root() {
+        // Without root it has to stay readable: only then may it write the id maps of its children.
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(|e| format!("could not make the spawner unreadable: {e}"))?;
+    }
     let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
-    let workshop = Workshop::open(proof, executor).map_err(|e| e.to_string())?;
-    Spawner { workshop, boxes: HashMap::new() }.serve(&socket)
+    let workshop = Workshop::open(proof, crate::init).map_err(|e| e.to_string())?;
+    Spawner { workshop, boxes: HashMap::new(), dying: Vec::new() }.serve(&socket)
 }
 
 struct Spawner {
     workshop: Workshop,
     boxes: HashMap<String, JailBox>,
+    /// Killed, and not yet gone. Nobody has to wait for the kernel to take them down.
+    dying: Vec<JailBox>,
 }
 
 impl Spawner {
     fn serve(&mut self, socket: &OwnedFd) -> Result<(), String> {
-        while let Some((order, stream)) = next_order(socket)? {
+        while self.wait_for_order(socket)? {
+            let Some((order, stream)) = next_order(socket)? else { break };
             let reply = pack(&self.obey(order, stream)).map_err(|e| e.to_string())?;
             if send_all(socket, &reply).is_err() {
                 break;
             }
         }
-        for (_, jail_box) in self.boxes.drain() {
+        // When nobody waits for anything any more.
+        self.workshop.sweep();
+        let left = self.boxes.drain().map(|(_, jail_box)| jail_box);
+        for jail_box in left.chain(self.dying.drain(..)) {
+            jail_box.kill();
             // The engine is gone; what cannot be removed now is swept by the next spawner.
-            let _ = jail_box.destroy();
+            let _ = jail_box.bury();
         }
         Ok(())
+    }
+
+    /// Buries the dead until an order comes. `false` when none will.
+    fn wait_for_order(&mut self, socket: &OwnedFd) -> Result<bool, String> {
+        loop {
+            let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
+            fds.extend(self.dying.iter().map(|jail_box| PollFd::new(&jail_box.pidfd, PollFlags::IN)));
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(format!("control socket: {errno}")),
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            // From the end, so that what is removed does not shift what is still to be looked at.
+            for index in (0..self.dying.len()).rev().filter(|index| ready[index + 1]) {
+                if let Err(error) = self.dying.swap_remove(index).bury() {
+                    eprintln!("sandbox-executor: {error}");
+                }
+            }
+            if ready[0] {
+                return Ok(true);
+            }
+        }
     }
 
     fn obey(&mut self, order: Order, stream: Option<OwnedFd>) -> Reply {
@@ -60,9 +87,12 @@ impl Spawner {
                 Some(jail_box) => Reply::Measured { usage: jail_box.cgroup.usage() },
                 None => Reply::Unknown,
             },
-            Order::Destroy { id } => match self.boxes.remove(&id).map(JailBox::destroy) {
-                Some(Ok(usage)) => Reply::Destroyed { usage },
-                Some(Err(error)) => Reply::Failed { error },
+            Order::Destroy { id } => match self.boxes.remove(&id) {
+                Some(jail_box) => {
+                    let usage = jail_box.kill();
+                    self.dying.push(jail_box);
+                    Reply::Destroyed { usage }
+                }
                 None => Reply::Unknown,
             },
         }

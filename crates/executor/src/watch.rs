@@ -99,7 +99,8 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     fn program(&self, step: &Step) -> Result<Program, JailError> {
         let text = |text: &str| {
-            CString::new(text).map_err(|_| JailError::new(jail::Step::Exec, "a NUL byte in an argument", Errno::INVAL))
+            CString::new(text)
+                .map_err(|_| JailError::new(jail::Step::Exec, "a NUL byte in an argument", Errno::INVAL))
         };
         Ok(Program {
             path: text(&step.program)?,
@@ -113,6 +114,10 @@ impl<'a, G: Ground> Watch<'a, G> {
     /// Follows a program until it ends or has to be ended.
     fn follow(&mut self, control: &mut Control, running: Pid, out: &mut Output, err: &mut Output) -> Ending {
         loop {
+            // Some of what the engine says may have come along with the job.
+            if self.hear(control) {
+                return Ending::Cancelled;
+            }
             let now = Instant::now();
             if let Some(ending) = self.by_the_clock(now) {
                 return ending;
@@ -128,8 +133,8 @@ impl<'a, G: Ground> Watch<'a, G> {
                     return Ending::OutputLimit;
                 }
             }
-            if news.control && self.listen(control) {
-                return Ending::Cancelled;
+            if news.control {
+                control.fill();
             }
             self.input.pump();
             if news.out_of_memory && self.ground.meters().ran_out(&self.before) {
@@ -182,17 +187,20 @@ impl<'a, G: Ground> Watch<'a, G> {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, !self.input.is_full());
         wanted.set(PollFlags::OUT, control.has_waiting());
-        let mut fds = vec![
-            PollFd::from_borrowed_fd(control.fd(), wanted),
-            PollFd::new(self.signals, PollFlags::IN),
-        ];
+        let mut fds =
+            vec![PollFd::from_borrowed_fd(control.fd(), wanted), PollFd::new(self.signals, PollFlags::IN)];
         let oom_at = fds.len();
         if let Some((fd, flags)) = self.ground.meters().oom() {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
         let streams_at = fds.len();
         if !behind {
-            fds.extend([out, err].iter().filter_map(|s| s.fd(now)).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            fds.extend(
+                [out, err]
+                    .iter()
+                    .filter_map(|s| s.fd(now))
+                    .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            );
         }
         let input_at = fds.len();
         if let Some(fd) = self.input.fd() {
@@ -218,9 +226,8 @@ impl<'a, G: Ground> Watch<'a, G> {
         news
     }
 
-    /// Hears the engine. Whether the job shall end.
-    fn listen(&mut self, control: &mut Control) -> bool {
-        control.fill();
+    /// Hears what the engine has said. Whether the job shall end.
+    fn hear(&mut self, control: &mut Control) -> bool {
         while let Some(frame) = control.next() {
             match frame.kind {
                 Kind::Stdin => self.input.push(&frame.body),

@@ -5,7 +5,9 @@
 //! Only regular files are opened. There is no second way to reach a file of a workspace.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, statat, unlinkat,
+};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::fmt;

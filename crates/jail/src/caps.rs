@@ -8,8 +8,10 @@ use rustix::thread::{
 };
 
 /// What PID 1 of a two-id box needs: to start programs as the user, to end them, and to give this up.
-pub const OF_INIT: CapabilitySet =
-    CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::KILL).union(CapabilitySet::SETPCAP);
+pub const OF_INIT: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETPCAP);
 
 /// Empties the bounding set except for `keep`.
 pub fn bound_to(keep: CapabilitySet) -> Result<(), JailError> {

@@ -13,7 +13,7 @@ pub use layout::{Layout, Mounted};
 use crate::error::{At, JailError, Step};
 use crate::spec::{BoxLimits, BoxUsage, CgroupKind};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::process::Pid;
+use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -31,13 +31,15 @@ pub enum Cgroup {
     None,
 }
 
-/// Descriptors PID 1 uses to follow its own cgroup.
+/// Descriptors PID 1 uses to follow its own box. They are read-only and never reach user code.
 #[derive(Debug, Default)]
 pub struct MeterFds {
-    /// See [`crate::spec::Meters::oom`].
+    /// v1: an eventfd that fires on out of memory; v2: `memory.events`.
     pub oom: Option<OwnedFd>,
-    /// See [`crate::spec::Meters::cpu`].
+    /// v1: `cpuacct.usage`; v2: `cpu.stat`.
     pub cpu: Option<OwnedFd>,
+    /// Its own `/proc/self/io`, in which the kernel adds up all it has waited for.
+    pub io: Option<OwnedFd>,
 }
 
 impl Cgroup {
@@ -68,11 +70,14 @@ impl Cgroup {
         }
     }
 
-    /// Moves a process in that was not cloned into it.
-    pub fn attach(&self, pid: Pid) -> Result<(), JailError> {
+    /// What a process writes `0` to in order to enter, where it cannot be cloned into it.
+    ///
+    /// Entering by itself, as a single thread, is the one way that does not stop every fork of the machine
+    /// for milliseconds.
+    pub fn doors(&self) -> Result<Vec<File>, JailError> {
         match self {
-            Cgroup::V1(group) => group.attach(pid),
-            _ => Ok(()),
+            Cgroup::V1(group) => group.doors(),
+            _ => Ok(Vec::new()),
         }
     }
 

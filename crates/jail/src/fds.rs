@@ -1,4 +1,4 @@
-//! Descriptors at exec: exactly the ones that are meant, at exactly the numbers that are meant.
+//! Descriptors of a child: exactly the ones that are meant, at exactly the numbers that are meant.
 
 use crate::error::{At, JailError, Step};
 use crate::sys;
@@ -6,8 +6,9 @@ use rustix::fd::{AsFd, OwnedFd};
 
 /// Makes `keep[i]` descriptor number `i`, then those of `until_exec`, and closes every other one.
 ///
-/// For a child about to exec. Sources are first moved out of the way of all targets, so that no target
-/// overwrites a source that is still needed. Returns those of `until_exec`, which close themselves at exec.
+/// For a child that never returns to its parent's code: what is left in memory of other descriptors must not
+/// be used or dropped. Sources are first moved out of the way of all targets, so that no target overwrites a
+/// source that is still needed. Returns those of `until_exec`, which close themselves at exec.
 pub fn exactly(keep: Vec<OwnedFd>, until_exec: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, JailError> {
     let kept = keep.len() as i32;
     let all = kept + until_exec.len() as i32;

@@ -42,16 +42,8 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Prepares PID 1: it becomes unreadable for others, gives up what it does not need, and builds the
-    /// walls its programs will stand behind.
+    /// Builds the walls programs will stand behind. For PID 1 of a box.
     pub fn prepare(proof: SingleThreaded, init: InitSpec) -> Result<Ready, JailError> {
-        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-            .at(Step::Capabilities, "make PID 1 unreadable")?;
-        if init.two_ids {
-            caps::bound_to(CapabilitySet::empty())?;
-            caps::lock_secure_bits()?;
-            caps::only(caps::OF_INIT & !CapabilitySet::SETPCAP)?;
-        }
         let filter = Filter::new(init.profile);
         let fence = Fence::new(init.writable.iter().map(std::path::PathBuf::as_path))?;
         Ok(Ready { proof, init, filter, fence })
@@ -88,7 +80,7 @@ impl Ready {
     /// broke.
     pub fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
         start(&self.proof, program, streams, |rung| match rung {
-            Rung::Limits => rlimits::of_user_code(&self.init.limits, self.init.meters.kind, self.init.two_ids),
+            Rung::Limits => rlimits::of_user_code(&self.init.limits, self.init.cgroup, self.init.two_ids),
             Rung::Restrict => self.restrict(),
             Rung::Filter => self.filter.install().at(Step::Seccomp, "seccomp"),
         })
@@ -202,20 +194,13 @@ pub(crate) fn encode(error: &JailError) -> Vec<u8> {
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> JailError {
-    // A report may follow the mark that everything before exec went well.
     let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.trim_start_matches(['+', '-']).splitn(3, '\n');
-    let step = lines.next().and_then(|n| n.parse::<u8>().ok()).and_then(|n| Step::ALL.get(n as usize).copied());
+    let mut lines = text.splitn(3, '\n');
+    let step =
+        lines.next().and_then(|n| n.parse::<u8>().ok()).and_then(|n| Step::ALL.get(n as usize).copied());
     let errno = lines.next().and_then(|n| n.parse().ok()).unwrap_or(libc::EIO);
     let subject = lines.next().unwrap_or_default();
     JailError::new(step.unwrap_or(Step::Exec), subject, Errno::from_raw_os_error(errno))
-}
-
-/// The one argument of PID 1.
-pub(crate) fn init_argument(init: &InitSpec) -> Result<CString, JailError> {
-    let failed = || JailError::new(Step::Exec, "arguments of PID 1", Errno::INVAL);
-    let text = serde_json::to_string(init).map_err(|_| failed())?;
-    CString::new(text).map_err(|_| failed())
 }
 
 #[cfg(test)]
@@ -228,8 +213,5 @@ mod tests {
             let error = JailError::new(step, "a\nb", Errno::PERM);
             assert_eq!(decode(&encode(&error)), error);
         }
-        let mut after_ready = b"+".to_vec();
-        after_ready.extend(encode(&JailError::new(Step::Exec, "x", Errno::NOENT)));
-        assert_eq!(decode(&after_ready).errno(), Errno::NOENT);
     }
 }

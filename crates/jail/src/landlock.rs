@@ -43,13 +43,16 @@ impl Fence {
             }
             Ok(ruleset)
         };
-        build().map(|ruleset| Fence { ruleset }).map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))
+        build()
+            .map(|ruleset| Fence { ruleset })
+            .map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))
     }
 
     /// Restricts this process and all it will start.
     pub fn restrict(&self) -> Result<(), JailError> {
         let failed = |e: &dyn std::fmt::Display| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL);
-        let status = self.ruleset.try_clone().map_err(|e| failed(&e))?.restrict_self().map_err(|e| failed(&e))?;
+        let status =
+            self.ruleset.try_clone().map_err(|e| failed(&e))?.restrict_self().map_err(|e| failed(&e))?;
         // On a kernel without Landlock the status says so, and so does the receipt, by ABI 0.
         if status.ruleset == RulesetStatus::NotEnforced && abi() > 0 {
             return Err(failed(&"not enforced"));

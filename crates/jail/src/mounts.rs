@@ -18,10 +18,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
-    move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind,
+    mount_change, move_mount, open_tree, unmount,
 };
 use std::ffi::CString;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Where the box is put together. Exists on every host; what it held is covered, in our namespace only.
@@ -178,13 +179,7 @@ fn proc(spec: &JailSpec) -> Result<(), JailError> {
         }
     }
     for name in &spec.proc_masks {
-        let path = format!("{proc}/{name}");
-        let mask = match std::fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_dir() => MASK_DIR,
-            Ok(_) => MASK_FILE,
-            Err(_) => continue,
-        };
-        attach(&detach(Path::new(mask), false)?, &path, RDONLY | NOSUID | NODEV | NOEXEC)?;
+        cover(&format!("{proc}/{name}"))?;
     }
     let meminfo = format!("{BASE}/meminfo");
     std::fs::write(&meminfo, self::meminfo(spec.limits.memory_bytes)).at(Step::Mounts, "meminfo")?;
@@ -192,10 +187,22 @@ fn proc(spec: &JailSpec) -> Result<(), JailError> {
     attach(&detach(Path::new(&meminfo), false)?, &format!("{proc}/meminfo"), flags)
 }
 
+/// Covers what is at `path`, if anybody could read it. What only the host's root may read stays as it is:
+/// nobody in the box is that. A bind takes over the flags of the mask's own mount.
+fn cover(path: &str) -> Result<(), JailError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.mode() & 0o007 == 0 => Ok(()),
+        Ok(meta) if meta.is_dir() => mount_bind(MASK_DIR, path).at(Step::Mounts, path),
+        Ok(_) => mount_bind(MASK_FILE, path).at(Step::Mounts, path),
+        Err(_) => Ok(()),
+    }
+}
+
 /// What a machine with just this much memory would say, so that runtimes size themselves by the limit.
 fn meminfo(bytes: u64) -> String {
     let kib = bytes / 1024;
-    let zero = ["Buffers", "Cached", "SwapCached", "Active", "Inactive", "SwapTotal", "SwapFree", "Shmem", "Slab"];
+    let zero =
+        ["Buffers", "Cached", "SwapCached", "Active", "Inactive", "SwapTotal", "SwapFree", "Shmem", "Slab"];
     let mut text = format!("MemTotal: {kib:>15} kB\nMemFree: {kib:>16} kB\nMemAvailable: {kib:>11} kB\n");
     for name in zero {
         text += &format!("{name}:{:>width$} kB\n", 0, width = 24 - name.len());

@@ -18,8 +18,9 @@ pub fn of_user_code(limits: &BoxLimits, cgroup: CgroupKind, two_ids: bool) -> Re
     set(Resource::Nice, 0, "nice")?;
     set(Resource::Rtprio, 0, "real-time priority")?;
     // Counted per uid in the user namespace of the box, so it bounds this box and nobody else. PID 1 counts
-    // where it shares the uid.
-    set(Resource::Nproc, u64::from(limits.pids) + u64::from(!two_ids), "processes")?;
+    // where it shares the uid. Where a cgroup bounds and counts as well, it comes first.
+    let behind = if cgroup == CgroupKind::None { 0 } else { 64 };
+    set(Resource::Nproc, u64::from(limits.pids) + u64::from(!two_ids) + behind, "processes")?;
     if cgroup == CgroupKind::None {
         // Private writable memory. Not the address space: runtimes reserve far more than they use.
         set(Resource::Data, limits.memory_bytes, "data")?;

@@ -136,8 +136,8 @@ pub enum CgroupKind {
     None,
 }
 
-/// Where PID 1 finds what it inherited. Travels as its only argument.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What PID 1 has to know of its box.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitSpec {
     /// Inside uid and gid of user code.
     pub user: u32,
@@ -145,25 +145,12 @@ pub struct InitSpec {
     pub two_ids: bool,
     /// Bounds of the box.
     pub limits: BoxLimits,
+    /// Which kind of cgroup bounds it.
+    pub cgroup: CgroupKind,
     /// System call profile of user code.
     pub profile: Profile,
-    /// Kernel meters inherited as descriptors.
-    pub meters: Meters,
     /// Directories user code may write below, for Landlock.
     pub writable: Vec<PathBuf>,
-    /// What the box may reach.
-    pub network: Network,
-}
-
-/// Descriptors by which PID 1 follows its own cgroup. They are read-only and never reach user code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meters {
-    /// Which kind of files they are.
-    pub kind: CgroupKind,
-    /// v1: an eventfd that fires on out of memory; v2: `memory.events`.
-    pub oom: Option<i32>,
-    /// v1: `cpuacct.usage`; v2: `cpu.stat`.
-    pub cpu: Option<i32>,
 }
 
 /// What a box used, as the kernel counted it. `None` where the kernel of this host does not count.

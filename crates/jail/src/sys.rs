@@ -53,34 +53,12 @@ pub fn fork_into(
     }
 }
 
-/// Replaces this process by the program behind `program`. Returns only on failure.
-pub fn exec_fd(
-    program: BorrowedFd<'_>,
-    argv: &[std::ffi::CString],
-    env: &[std::ffi::CString],
-) -> Errno {
-    let argv = pointers(argv);
-    let env = pointers(env);
-    // SAFETY: both arrays end in a null pointer and point at strings that live in the caller's slices; the
-    // path is an empty C string, as AT_EMPTY_PATH asks.
-    unsafe {
-        libc::syscall(
-            libc::SYS_execveat,
-            program.as_raw_fd(),
-            c"".as_ptr(),
-            argv.as_ptr(),
-            env.as_ptr(),
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    last_errno()
-}
-
 /// Replaces this process by the program at `path`. Returns only on failure.
 pub fn exec_path(path: &std::ffi::CStr, argv: &[std::ffi::CString], env: &[std::ffi::CString]) -> Errno {
     let argv = pointers(argv);
     let env = pointers(env);
-    // SAFETY: as for `exec_fd`, with a C string as the path.
+    // SAFETY: both arrays end in a null pointer and point at strings that live in the caller's slices; the
+    // path is a C string.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
     last_errno()
 }
@@ -114,9 +92,8 @@ pub fn copy_fd(from: BorrowedFd<'_>, to: RawFd, close_on_exec: bool) -> Result<(
 /// Duplicates `fd` to a number that is at least `lowest`, with close-on-exec.
 pub fn duplicate_above(fd: BorrowedFd<'_>, lowest: RawFd) -> Result<OwnedFd, Errno> {
     // SAFETY: fcntl with these integer arguments touches no memory.
-    let fd = check(libc::c_long::from(unsafe {
-        libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest)
-    }))?;
+    let fd =
+        check(libc::c_long::from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) }))?;
     // SAFETY: the kernel just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
@@ -137,10 +114,8 @@ pub fn inherited(fd: RawFd) -> Option<OwnedFd> {
 pub fn new_session_keyring() -> Result<(), Errno> {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     // SAFETY: a null name asks for an anonymous keyring; no memory is touched.
-    check(unsafe {
-        libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>())
-    })
-    .map(drop)
+    check(unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>()) })
+        .map(drop)
 }
 
 /// A descriptor that becomes readable when a child changes state. Blocks SIGCHLD for this process.
@@ -166,7 +141,13 @@ pub fn reset_signals() {
         // SAFETY: the kernel reads one action from a place that is large enough; numbers that allow no action
         // answer EINVAL, which changes nothing.
         unsafe {
-            libc::syscall(libc::SYS_rt_sigaction, signal, DEFAULT.as_ptr(), std::ptr::null_mut::<u64>(), 8usize)
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8usize,
+            )
         };
     }
     // SAFETY: the set is initialised before it is read.
@@ -253,10 +234,8 @@ pub fn unlock_byte(file: BorrowedFd<'_>, offset: i64) -> Result<(), Errno> {
     lock.l_start = offset;
     lock.l_len = 1;
     // SAFETY: as in `lock_byte`.
-    check(libc::c_long::from(unsafe {
-        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock)
-    }))
-    .map(drop)
+    check(libc::c_long::from(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }))
+        .map(drop)
 }
 
 /// Brings up the loopback interface of this network namespace.

@@ -144,11 +144,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_frame() -> impl Strategy<Value = Frame> {
-        (0u8..6, any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(kind, stream, body)| Frame {
-            kind: Kind::from_byte(kind).unwrap(),
-            stream,
-            body,
-        })
+        (0u8..6, any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300))
+            .prop_map(|(kind, stream, body)| Frame { kind: Kind::from_byte(kind).unwrap(), stream, body })
     }
 
     proptest! {

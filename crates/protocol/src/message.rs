@@ -36,13 +36,6 @@ pub enum FromExecutor {
         /// Which step of the job.
         step: usize,
     },
-    /// A step is over. The next begins, or `Finished` follows.
-    StepDone {
-        /// Which step of the job.
-        step: usize,
-        /// How it went.
-        result: StepResult,
-    },
     /// The job is over and every process of it is gone.
     Finished(JobResult),
     /// The executor could not do its work.
@@ -142,15 +135,6 @@ pub struct Collect {
     pub most_files: u32,
     /// At most so many bytes are read and sent.
     pub most_bytes: u64,
-}
-
-/// How a step went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepResult {
-    /// What the kernel said of its first process, or why it was ended.
-    pub ending: Ending,
-    /// Wall time.
-    pub wall_us: u64,
 }
 
 /// How a program ended. The word of the kernel, or of the limit that ended it.
@@ -260,7 +244,12 @@ mod tests {
     #[test]
     fn the_wire_does_not_change_by_accident() {
         let job = Job {
-            files: vec![FileIn { path: "main.py".into(), place: Place::Workspace, size: 8, executable: false }],
+            files: vec![FileIn {
+                path: "main.py".into(),
+                place: Place::Workspace,
+                size: 8,
+                executable: false,
+            }],
             steps: vec![Step {
                 kind: StepKind::Run,
                 program: "/usr/bin/python3".into(),
@@ -283,7 +272,7 @@ mod tests {
             build: Vec::new(),
         };
         let error = jail::JailError { step: Rung::Exec, subject: "x".into(), errno: 2 };
-        let started = StepResult { ending: Ending::StartFailed { error }, wall_us: 1 };
+        let failed = JobResult { ending: Ending::StartFailed { error }, ..result.clone() };
         let lines = [
             serde_json::to_string(&FromHost::Hello { generation: 1 }),
             serde_json::to_string(&FromHost::Run(job)),
@@ -294,8 +283,8 @@ mod tests {
                 landlock_abi: 7,
             }),
             serde_json::to_string(&FromExecutor::Started { step: 0 }),
-            serde_json::to_string(&FromExecutor::StepDone { step: 0, result: started }),
             serde_json::to_string(&FromExecutor::Finished(result)),
+            serde_json::to_string(&FromExecutor::Finished(failed)),
             serde_json::to_string(&FromExecutor::Broken { reason: "r".into() }),
         ];
         insta::assert_snapshot!(lines.map(Result::unwrap).join("\n"));

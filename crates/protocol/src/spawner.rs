@@ -63,7 +63,7 @@ pub enum Reply {
         /// By the kernel's count.
         usage: BoxUsage,
     },
-    /// The box is gone, and so is all it held.
+    /// The box is killed; the spawner takes it down and frees what it held.
     Destroyed {
         /// What it had used in the end.
         usage: BoxUsage,

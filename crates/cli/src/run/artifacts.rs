@@ -34,7 +34,10 @@ impl Folder {
         for artifact in artifacts {
             let content = artifact.content.as_deref().unwrap_or_default();
             let path = PlainPath::parse(&artifact.path)?;
-            let mut file = self.tree.replace(&path, 0o644).with_context(|| self.path.join(&artifact.path).display().to_string())?;
+            let mut file = self
+                .tree
+                .replace(&path, 0o644)
+                .with_context(|| self.path.join(&artifact.path).display().to_string())?;
             file.write_all(content).with_context(|| self.path.join(&artifact.path).display().to_string())?;
             saved += 1;
         }

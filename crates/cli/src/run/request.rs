@@ -93,7 +93,8 @@ fn add(text: &str, files: &mut Vec<SourceFile>) -> Result<()> {
         Some((name, path)) => (name.to_owned(), Path::new(path)),
         None => {
             let path = Path::new(text);
-            let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| not_text("file", path))?;
+            let name =
+                path.file_name().and_then(|name| name.to_str()).ok_or_else(|| not_text("file", path))?;
             (name.to_owned(), path)
         }
     };

@@ -31,7 +31,10 @@ pub(crate) struct BuiltFile {
 
 impl Compiled {
     /// The place of the program that these parts make, in this order.
-    pub(crate) fn of<'a>(owner: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Compiled, EngineError> {
+    pub(crate) fn of<'a>(
+        owner: &str,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Compiled, EngineError> {
         let mut hash = Sha256::new();
         for part in parts {
             // With lengths, so that no two lists of parts look the same.
@@ -54,7 +57,8 @@ impl Compiled {
 
     /// Keeps a program. A failure to is only a lost chance.
     pub(crate) fn store(&self, files: &[BuiltFile]) {
-        let draft = self.shelf.join(format!(".draft-{}-{}", std::process::id(), uuid::Uuid::now_v7().simple()));
+        let draft =
+            self.shelf.join(format!(".draft-{}-{}", std::process::id(), uuid::Uuid::now_v7().simple()));
         let written = files.iter().try_for_each(|file| {
             let path = draft.join(&file.path);
             if let Some(parent) = path.parent() {
@@ -93,7 +97,9 @@ fn prune(shelf: &Path) {
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, size_of(&entry.path()), entry.path())))
+        .filter_map(|entry| {
+            Some((entry.metadata().ok()?.modified().ok()?, size_of(&entry.path()), entry.path()))
+        })
         .collect();
     kept.sort();
     let mut bytes: u64 = kept.iter().map(|(_, size, _)| size).sum();

@@ -3,6 +3,7 @@
 use super::{directory, hex};
 use crate::EngineError;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, lchown};
@@ -12,6 +13,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Prepared {
     place: PathBuf,
+}
+
+/// What trying to begin came to.
+#[derive(Debug)]
+pub(crate) enum Beginning {
+    /// It is ours to make.
+    Draft(Draft),
+    /// Somebody finished it.
+    Done(PathBuf),
+    /// Somebody is making it.
+    Busy,
 }
 
 /// A result in the making. While it lives, nobody else makes the same.
@@ -34,13 +46,18 @@ impl Prepared {
         self.place.is_dir().then(|| self.place.clone())
     }
 
-    /// Begins it, unless somebody finished it while we waited for them.
-    pub(crate) fn begin(&self) -> Result<Option<Draft>, EngineError> {
-        let failed = |e: &dyn std::fmt::Display| EngineError::Broken(format!("`{}`: {e}", self.place.display()));
+    /// Begins it, unless somebody else has.
+    pub(crate) fn begin(&self) -> Result<Beginning, EngineError> {
+        let failed =
+            |e: &dyn std::fmt::Display| EngineError::Broken(format!("`{}`: {e}", self.place.display()));
         let lock = File::create(self.place.with_extension("lock")).map_err(|e| failed(&e))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|e| failed(&e))?;
-        if self.place.is_dir() {
-            return Ok(None);
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(Beginning::Busy),
+            Err(errno) => return Err(failed(&errno)),
+        }
+        if let Some(ready) = self.ready() {
+            return Ok(Beginning::Done(ready));
         }
         let folder = self.place.with_extension("draft");
         if folder.exists() {
@@ -50,7 +67,7 @@ impl Prepared {
         std::fs::create_dir(&folder).map_err(|e| failed(&e))?;
         // The sandbox that fills it has a uid of its own. Nobody else gets this far: the shelf is private.
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).map_err(|e| failed(&e))?;
-        Ok(Some(Draft { folder, place: self.place.clone(), lock }))
+        Ok(Beginning::Draft(Draft { folder, place: self.place.clone(), lock }))
     }
 }
 

@@ -6,7 +6,7 @@
 mod skeleton;
 mod spawner;
 
-use super::{Isolator, Place, PlaceSpec};
+use super::{Isolator, Place, PlaceSpec, open_stream};
 use crate::EngineError;
 use crate::execution::Receipt;
 use crate::rootfs::policy;
@@ -20,7 +20,6 @@ use spawner::Spawner;
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
-use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 /// The isolator of namespaces.
@@ -35,6 +34,17 @@ impl Native {
     /// An isolator whose places run this executor.
     pub fn new(executor: PathBuf) -> Native {
         Native { executor, spawner: Mutex::default(), standing: Mutex::default() }
+    }
+
+    /// Starts the spawner, so that it is there when the first place is asked for. Needs no async runtime.
+    pub fn start(&self) -> Result<(), EngineError> {
+        // Whoever holds the lock is about to start it.
+        if let Ok(mut spawner) = self.spawner.try_lock()
+            && spawner.is_none()
+        {
+            *spawner = Some(Spawner::start(&self.executor)?);
+        }
+        Ok(())
     }
 
     async fn order(&self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
@@ -66,19 +76,18 @@ impl Isolator for Native {
         })
     }
 
-    async fn create(&self, spec: &PlaceSpec) -> Result<Place, EngineError> {
+    fn places(&self, _id: &str) -> Places {
+        Places { workspace: "/workspace".into(), build: "/build".into(), isolated: true }
+    }
+
+    async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError> {
         crate::rootfs::check()?;
-        let (ours, theirs) = StdStream::pair().map_err(|e| EngineError::Broken(format!("control stream: {e}")))?;
-        ours.set_nonblocking(true).map_err(|e| EngineError::Broken(e.to_string()))?;
+        let (stream, theirs, told) = open_stream(opening)?;
         let order = Order::Make { spec: Box::new(jail_spec(spec)?) };
         match self.order(&order, Some(theirs)).await? {
             Reply::Made { layers } => {
                 self.standing.lock().await.insert(spec.id.clone());
-                Ok(Place {
-                    stream: UnixStream::from_std(ours).map_err(|e| EngineError::Broken(e.to_string()))?,
-                    receipt: Receipt::native(&layers, &spec.profile.to_string()),
-                    places: Places { workspace: "/workspace".into(), build: "/build".into() },
-                })
+                Ok(Place { stream, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
             }
             Reply::Failed { error } => Err(refused(error)),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
@@ -96,7 +105,6 @@ impl Isolator for Native {
         self.standing.lock().await.remove(id);
         match self.order(&Order::Destroy { id: id.into() }, None).await? {
             Reply::Destroyed { usage } => Ok(usage),
-            Reply::Failed { error } => Err(EngineError::Broken(error.to_string())),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
         }
     }
@@ -148,9 +156,9 @@ fn refused(error: JailError) -> EngineError {
         (Step::Mounts, Errno::PERM) if error.subject.starts_with("proc") => {
             Some("inside a container, start it with `--security-opt systempaths=unconfined`")
         }
-        (Step::Mounts, _) if error.subject.starts_with("overlay") => {
-            Some("this kernel refuses overlays in user namespaces; `--allow-weaker overlay` accepts shared inodes")
-        }
+        (Step::Mounts, _) if error.subject.starts_with("overlay") => Some(
+            "this kernel refuses overlays in user namespaces; `--allow-weaker overlay` accepts shared inodes",
+        ),
         (Step::Mounts, Errno::INVAL) => {
             Some("something is mounted below that directory; `--allow-weaker overlay` binds it as it is")
         }

@@ -3,7 +3,7 @@
 //! For development on hosts where nothing else works, and only when the caller named the danger. The record
 //! says grade 0 and `backend: process`, so nobody can mistake one for the other.
 
-use super::{Isolator, Place, PlaceSpec};
+use super::{Isolator, Place, PlaceSpec, open_stream};
 use crate::EngineError;
 use crate::execution::Receipt;
 use crate::runtime::plan::Places;
@@ -11,10 +11,8 @@ use async_trait::async_trait;
 use jail::spec::BoxUsage;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 /// The isolator that does not isolate.
@@ -35,6 +33,10 @@ fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
     EngineError::Broken(format!("{what}: {e}"))
 }
 
+fn folder(id: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("sandboxd-{id}"))
+}
+
 #[async_trait]
 impl Isolator for Process {
     fn kind(&self) -> &'static str {
@@ -45,15 +47,20 @@ impl Isolator for Process {
         Ok(())
     }
 
-    async fn create(&self, spec: &PlaceSpec) -> Result<Place, EngineError> {
-        let folder = std::env::temp_dir().join(format!("sandboxd-{}", spec.id));
+    fn places(&self, id: &str) -> Places {
+        let folder = folder(id);
+        let text = |name: &str| folder.join(name).display().to_string();
+        Places { workspace: text("workspace"), build: text("build"), isolated: false }
+    }
+
+    async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError> {
+        let folder = folder(&spec.id);
         let (workspace, build) = (folder.join("workspace"), folder.join("build"));
         for dir in [&folder, &workspace, &build] {
             use std::os::unix::fs::DirBuilderExt;
             std::fs::DirBuilder::new().mode(0o700).create(dir).map_err(|e| broken("workspace", &e))?;
         }
-        let (ours, theirs) = StdStream::pair().map_err(|e| broken("control stream", &e))?;
-        ours.set_nonblocking(true).map_err(|e| broken("control stream", &e))?;
+        let (stream, theirs, told) = open_stream(opening)?;
         let argument = serde_json::json!({
             "workspace": workspace, "build": build, "limits": spec.limits.of_box(),
         });
@@ -64,11 +71,7 @@ impl Isolator for Process {
             .spawn()
             .map_err(|e| broken(&self.executor.display().to_string(), &e))?;
         self.running.lock().await.insert(spec.id.clone(), (child, folder));
-        Ok(Place {
-            stream: UnixStream::from_std(ours).map_err(|e| broken("control stream", &e))?,
-            receipt: Receipt::none(),
-            places: Places { workspace: workspace.display().to_string(), build: build.display().to_string() },
-        })
+        Ok(Place { stream, told, receipt: Receipt::none() })
     }
 
     async fn usage(&self, _id: &str) -> Result<BoxUsage, EngineError> {

@@ -51,7 +51,11 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 fn scale(number: f64, factor: u64) -> Result<u64, String> {
     let value = (number * factor as f64).round();
     // The largest float below 2^64 is exact; beyond it the conversion would lie.
-    if value.is_finite() && value < 18_446_744_073_709_551_615.0 { Ok(value as u64) } else { Err("the number is too large".into()) }
+    if value.is_finite() && value < 18_446_744_073_709_551_615.0 {
+        Ok(value as u64)
+    } else {
+        Err("the number is too large".into())
+    }
 }
 
 /// The shortest exact way to write a size.
@@ -82,10 +86,13 @@ mod tests {
 
     #[test]
     fn people_write_numbers_in_many_ways() {
-        for (text, value) in [("64M", 64 << 20), ("1Gi", 1 << 30), ("1.5k", 1536), ("2MB", 2_000_000), ("7", 7)] {
+        for (text, value) in
+            [("64M", 64 << 20), ("1Gi", 1 << 30), ("1.5k", 1536), ("2MB", 2_000_000), ("7", 7)]
+        {
             assert_eq!(bytes(text), Ok(value), "{text}");
         }
-        for (text, value) in [("1s", 1000), ("500ms", 500), ("2m", 120_000), ("0.5", 500), ("1h", 3_600_000)] {
+        for (text, value) in [("1s", 1000), ("500ms", 500), ("2m", 120_000), ("0.5", 500), ("1h", 3_600_000)]
+        {
             assert_eq!(duration(text), Ok(value), "{text}");
         }
         for (text, value) in [("0.5", 500), ("2", 2000), ("500m", 500), ("50%", 500)] {

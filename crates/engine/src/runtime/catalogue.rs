@@ -1,56 +1,81 @@
 //! All languages, and how one is chosen.
 
-use super::Runtime;
+use super::{Check, Runtime};
 use crate::EngineError;
 use std::path::Path;
+use std::sync::OnceLock;
 
-/// Every page of `runtimes/`, as it was when this was built.
-const PAGES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/runtimes.rs"));
+/// A page of `runtimes/`, as `build.rs` left it.
+#[derive(Debug)]
+struct Page {
+    names: &'static [&'static str],
+    extensions: &'static [&'static str],
+    runtime: &'static str,
+    checks: &'static str,
+}
 
-/// All languages.
-#[derive(Clone, Debug)]
+const PAGES: &[Page] = include!(concat!(env!("OUT_DIR"), "/runtimes.rs"));
+
+/// All languages. A page is read when it is first asked for.
+#[derive(Debug)]
 pub struct Catalogue {
-    runtimes: Vec<Runtime>,
+    read: Vec<OnceLock<Result<Runtime, String>>>,
+}
+
+impl Default for Catalogue {
+    fn default() -> Catalogue {
+        Catalogue { read: PAGES.iter().map(|_| OnceLock::new()).collect() }
+    }
 }
 
 impl Catalogue {
-    /// Reads the built-in pages.
-    pub fn load() -> Result<Catalogue, EngineError> {
-        let read = |(name, page): &(&str, &str)| {
-            Runtime::parse(page).map_err(|e| EngineError::Broken(format!("runtimes/{name}: {e}")))
-        };
-        Ok(Catalogue { runtimes: PAGES.iter().map(read).collect::<Result<_, _>>()? })
-    }
-
     /// All of them, by name.
-    pub fn runtimes(&self) -> &[Runtime] {
-        &self.runtimes
+    pub fn runtimes(&self) -> Result<Vec<&Runtime>, EngineError> {
+        (0..PAGES.len()).map(|index| self.page(index)).collect()
     }
 
     /// The language of that name or alias.
     pub fn by_name(&self, name: &str) -> Result<&Runtime, EngineError> {
         let wanted = name.to_lowercase();
-        let found = self.runtimes.iter().find(|runtime| runtime.names().any(|known| known == wanted));
-        found.ok_or_else(|| {
-            let names: Vec<&str> = self.runtimes.iter().map(|runtime| runtime.name.as_str()).collect();
-            EngineError::invalid("language", format!("`{name}` is not a language we know"))
-                .with_hint(format!("choose one of {}", names.join(", ")))
-        })
+        match PAGES.iter().position(|page| page.names.contains(&wanted.as_str())) {
+            Some(index) => self.page(index),
+            None => {
+                let names: Vec<&str> = PAGES.iter().filter_map(|page| page.names.first().copied()).collect();
+                Err(EngineError::invalid("language", format!("`{name}` is not a language we know"))
+                    .with_hint(format!("choose one of {}", names.join(", "))))
+            }
+        }
     }
 
     /// The language of a file, by its ending or by its first line.
     pub fn by_file(&self, path: &Path, content: &[u8]) -> Option<&Runtime> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        let by_ending = self.runtimes.iter().find(|runtime| runtime.extensions.iter().any(|known| known == ending));
-        by_ending.or_else(|| self.by_first_line(content))
+        match PAGES.iter().position(|page| page.extensions.contains(&ending)) {
+            Some(index) => self.page(index).ok(),
+            None => self.by_first_line(content),
+        }
+    }
+
+    /// Programs that prove a language works.
+    pub fn checks(&self, runtime: &Runtime) -> Result<Vec<Check>, EngineError> {
+        let page = PAGES.iter().find(|page| page.names.first() == Some(&runtime.name.as_str()));
+        let text = page.map_or("[]", |page| page.checks);
+        serde_json::from_str(text)
+            .map_err(|e| EngineError::Broken(format!("checks of {}: {e}", runtime.name)))
+    }
+
+    fn page(&self, index: usize) -> Result<&Runtime, EngineError> {
+        let page = &PAGES[index];
+        let read = self.read[index].get_or_init(|| Runtime::parse(page.runtime));
+        read.as_ref().map_err(|e| EngineError::Broken(format!("language `{}`: {e}", page.names[0])))
     }
 
     /// `#!/usr/bin/env python3` and the like.
     fn by_first_line(&self, content: &[u8]) -> Option<&Runtime> {
         let line = content.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
         let line = std::str::from_utf8(line).ok()?;
-        let words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
-        let program = words.filter(|word| *word != "env" && !word.starts_with('-')).next()?;
+        let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+        let program = words.find(|word| *word != "env" && !word.starts_with('-'))?;
         let plain = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         [program, plain].iter().find_map(|name| self.by_name(name).ok())
     }
@@ -63,11 +88,12 @@ mod tests {
 
     #[test]
     fn every_page_reads_and_no_name_is_taken_twice() {
-        let catalogue = Catalogue::load().unwrap();
-        assert!(catalogue.runtimes().len() >= 16);
+        let catalogue = Catalogue::default();
+        let runtimes = catalogue.runtimes().unwrap();
+        assert!(runtimes.len() >= 16);
         let mut names = HashSet::new();
         let mut endings = HashSet::new();
-        for runtime in catalogue.runtimes() {
+        for runtime in runtimes {
             for name in runtime.names() {
                 assert!(names.insert(name.to_owned()), "`{name}` is taken twice");
                 assert_eq!(name, name.to_lowercase());
@@ -75,13 +101,14 @@ mod tests {
             for ending in &runtime.extensions {
                 assert!(endings.insert(ending.clone()), "`.{ending}` is taken twice");
             }
-            assert!(!runtime.variants.is_empty() && !runtime.checks.is_empty(), "{}", runtime.name);
+            assert!(!runtime.variants.is_empty(), "{}", runtime.name);
+            assert!(!catalogue.checks(runtime).unwrap().is_empty(), "{}", runtime.name);
         }
     }
 
     #[test]
     fn files_tell_their_language() {
-        let catalogue = Catalogue::load().unwrap();
+        let catalogue = Catalogue::default();
         let of = |path: &str, content: &str| {
             catalogue.by_file(Path::new(path), content.as_bytes()).map(|runtime| runtime.name.clone())
         };

@@ -23,11 +23,17 @@ pub struct Found<'a> {
 
 /// The first variant that is there.
 pub fn find(runtime: &Runtime) -> Result<Found<'_>, EngineError> {
-    let found = runtime.variants.iter().find_map(|variant| plain(variant).or_else(|| with_toolchain(variant)));
+    let found =
+        runtime.variants.iter().find_map(|variant| plain(variant).or_else(|| with_toolchain(variant)));
     found.ok_or_else(|| {
-        let wanted: Vec<String> = runtime.variants.iter().map(|v| format!("`{}`", v.needs.join("` and `"))).collect();
+        let wanted: Vec<String> =
+            runtime.variants.iter().map(|v| format!("`{}`", v.needs.join("` and `"))).collect();
         EngineError::Unavailable {
-            what: format!("{} is not installed on this host: {} not found", runtime.title, wanted.join(" or ")),
+            what: format!(
+                "{} is not installed on this host: {} not found",
+                runtime.title,
+                wanted.join(" or ")
+            ),
             hint: Some(runtime.install.clone()),
         }
     })
@@ -73,7 +79,8 @@ fn version_in(text: &str) -> Option<String> {
     text.split(|c: char| c.is_whitespace() || c == ',' || c == '(' || c == ')' || c == '"').find_map(|word| {
         let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
         let version = digits.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        (version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.')).then(|| version.to_owned())
+        (version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.'))
+            .then(|| version.to_owned())
     })
 }
 
@@ -103,8 +110,12 @@ fn in_tree<'a>(variant: &'a Variant, toolchain: &Toolchain, source: PathBuf) -> 
     let inside = own.map(|dir| mount.join(dir)).chain(PATH.iter().map(PathBuf::from)).collect();
     // A tree that every sandbox sees anyway, at that very place, need not be mounted.
     let seen = source == mount && policy().shows(&source);
-    let found =
-        Found { variant, toolchain: (!seen).then_some((source, mount)), host_path: host, inside_path: inside };
+    let found = Found {
+        variant,
+        toolchain: (!seen).then_some((source, mount)),
+        host_path: host,
+        inside_path: inside,
+    };
     variant.needs.iter().all(|name| found.program(name).is_some()).then_some(found)
 }
 

@@ -1,6 +1,6 @@
 //! From a program and a variant to the steps of a job.
 
-use super::{Found, Runtime};
+use super::{Found, Prepare, Runtime};
 use crate::EngineError;
 use crate::limits::Limits;
 use protocol::{Step, StepKind};
@@ -13,6 +13,21 @@ pub struct Places {
     pub workspace: String,
     /// Output of the compile step.
     pub build: String,
+    /// Whether these are places of a sandbox, in which trees of the host are mounted where they are wanted.
+    pub isolated: bool,
+}
+
+impl Places {
+    /// The text, with a mount point that does not exist without isolation replaced by one in the build
+    /// directory.
+    fn adapted(&self, text: String, prepare: Option<&Prepare>) -> String {
+        match prepare {
+            Some(prepare) if !self.isolated => {
+                text.replace(&prepare.mount, &format!("{}/prepared", self.build))
+            }
+            _ => text,
+        }
+    }
 }
 
 /// What is asked of a language.
@@ -47,9 +62,17 @@ pub fn steps(
     places: &Places,
 ) -> Result<Vec<Step>, EngineError> {
     let variant = found.variant;
-    let words = Words { runtime, program, limits, places, prepared: variant.prepare.as_ref().map(|p| p.mount.as_str()) };
+    let words = Words {
+        runtime,
+        program,
+        limits,
+        places,
+        prepared: variant.prepare.as_ref().map(|p| p.mount.as_str()),
+    };
     let step = |kind, command: &[String], args: &[String]| {
         let mut argv = words.expand(command);
+        argv.iter_mut()
+            .for_each(|word| *word = places.adapted(std::mem::take(word), variant.prepare.as_ref()));
         argv.extend(args.iter().cloned());
         let name = argv.first().cloned().unwrap_or_default();
         Ok(Step {
@@ -61,14 +84,17 @@ pub fn steps(
         })
     };
     match purpose {
-        Purpose::Run if variant.compile.is_empty() => Ok(vec![step(StepKind::Run, &variant.run, program.args)?]),
+        Purpose::Run if variant.compile.is_empty() => {
+            Ok(vec![step(StepKind::Run, &variant.run, program.args)?])
+        }
         Purpose::Run => Ok(vec![
             step(StepKind::Compile, &variant.compile, &[])?,
             step(StepKind::Run, &variant.run, program.args)?,
         ]),
-        Purpose::Check if variant.syntax.is_empty() => {
-            Err(EngineError::invalid("check", format!("{} cannot be checked without running it", runtime.title)))
-        }
+        Purpose::Check if variant.syntax.is_empty() => Err(EngineError::invalid(
+            "check",
+            format!("{} cannot be checked without running it", runtime.title),
+        )),
         Purpose::Check => Ok(vec![step(StepKind::Run, &variant.syntax, &[])?]),
     }
 }
@@ -110,7 +136,9 @@ fn environment(found: &Found<'_>, added: &[(String, String)], places: &Places) -
         ("LANG".into(), "C.UTF-8".into()),
         ("TMPDIR".into(), "/tmp".into()),
     ];
-    let own = found.variant.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let prepare = found.variant.prepare.as_ref();
+    let own =
+        found.variant.env.iter().map(|(name, value)| (name.clone(), places.adapted(value.clone(), prepare)));
     for (name, value) in own.chain(added.iter().cloned()) {
         all.retain(|(known, _)| *known != name);
         all.push((name, value));
@@ -194,11 +222,11 @@ mod tests {
     use crate::runtime::Catalogue;
 
     fn words_of(main: &str, files: &[&str], command: &[&str]) -> Vec<String> {
-        let catalogue = Catalogue::load().unwrap();
+        let catalogue = Catalogue::default();
         let runtime = catalogue.by_name("c").unwrap();
         let files: Vec<String> = files.iter().map(|f| (*f).to_owned()).collect();
         let limits = Limits::resolve(Wanted::default(), Wanted::default(), &Ceiling::default()).unwrap();
-        let places = Places { workspace: "/workspace".into(), build: "/build".into() };
+        let places = Places { workspace: "/workspace".into(), build: "/build".into(), isolated: true };
         let program = Program { main, files: &files, args: &[], env: &[] };
         let words = Words { runtime, program: &program, limits: &limits, places: &places, prepared: None };
         words.expand(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
@@ -206,7 +234,10 @@ mod tests {
 
     #[test]
     fn words_in_braces_are_filled_in_once() {
-        assert_eq!(words_of("{build}.c", &[], &["cc", "{source}", "{build}/{stem}"]), ["cc", "{build}.c", "/build/{build}"]);
+        assert_eq!(
+            words_of("{build}.c", &[], &["cc", "{source}", "{build}/{stem}"]),
+            ["cc", "{build}.c", "/build/{build}"]
+        );
         assert_eq!(words_of("a.c", &[], &["awk", "{ print }"]), ["awk", "{ print }"]);
     }
 

@@ -56,7 +56,9 @@ impl Layout {
             None => match v2_mount(&mountinfo) {
                 Some(root) => match usable_v2(&root, &own) {
                     Some(parent) => Mounted::V2(parent),
-                    None => Mounted::None("no cgroup with memory, pids and cpu is delegated to this user".into()),
+                    None => {
+                        Mounted::None("no cgroup with memory, pids and cpu is delegated to this user".into())
+                    }
                 },
                 None => Mounted::None("no cgroup hierarchy is mounted".into()),
             },
@@ -113,7 +115,8 @@ fn grant_controllers(directory: &Path) -> bool {
         CONTROLLERS.iter().all(|c| text.split_whitespace().any(|word| word == *c))
     };
     let grant = || std::fs::write(directory.join("cgroup.subtree_control"), "+memory +pids +cpu").is_ok();
-    listed("cgroup.subtree_control") || (listed("cgroup.controllers") && (grant() || (step_aside(directory) && grant())))
+    listed("cgroup.subtree_control")
+        || (listed("cgroup.controllers") && (grant() || (step_aside(directory) && grant())))
 }
 
 /// A service with a cgroup of its own sits in it, and the kernel lets no cgroup both hold processes and bound

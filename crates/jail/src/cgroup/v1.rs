@@ -6,7 +6,6 @@ use crate::error::{At, JailError, Step};
 use crate::spec::{BoxLimits, BoxUsage};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::process::Pid;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -57,20 +56,20 @@ impl Group {
         self.at.directories()
     }
 
-    pub(super) fn attach(&self, pid: Pid) -> Result<(), JailError> {
-        let pid = pid.as_raw_nonzero().to_string();
-        self.directories().try_for_each(|directory| write(directory, "cgroup.procs", &pid))
+    pub(super) fn doors(&self) -> Result<Vec<File>, JailError> {
+        let open = |directory: &Path| File::options().write(true).open(directory.join("tasks"));
+        self.directories().map(|directory| open(directory).at(Step::Cgroup, "tasks")).collect()
     }
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
         let open = |path: PathBuf| File::open(&path).at(Step::Cgroup, path.display().to_string());
         let control = open(self.at.memory.join("memory.oom_control"))?;
-        let oom: OwnedFd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .at(Step::Cgroup, "eventfd")?;
+        let oom: OwnedFd =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).at(Step::Cgroup, "eventfd")?;
         let registration = format!("{} {}", oom.as_raw_fd(), control.as_raw_fd());
         write(&self.at.memory, "cgroup.event_control", &registration)?;
         let cpu = open(self.at.cpuacct.join("cpuacct.usage"))?;
-        Ok(MeterFds { oom: Some(oom), cpu: Some(cpu.into()) })
+        Ok(MeterFds { oom: Some(oom), cpu: Some(cpu.into()), io: None })
     }
 
     pub(super) fn usage(&self) -> BoxUsage {

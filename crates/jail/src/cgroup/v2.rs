@@ -41,7 +41,7 @@ impl Group {
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
         let open = |file: &str| File::open(self.at.join(file)).map(OwnedFd::from).at(Step::Cgroup, file);
-        Ok(MeterFds { oom: Some(open("memory.events")?), cpu: Some(open("cpu.stat")?) })
+        Ok(MeterFds { oom: Some(open("memory.events")?), cpu: Some(open("cpu.stat")?), io: None })
     }
 
     pub(super) fn usage(&self) -> BoxUsage {

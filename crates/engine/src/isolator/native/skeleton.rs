@@ -21,7 +21,8 @@ pub(super) fn prepare(targets: &[PathBuf], network: Network) -> Result<PathBuf, 
         return Ok(place);
     }
     let draft = shelf.join(format!(".draft-{}-{}", std::process::id(), uuid::Uuid::now_v7().simple()));
-    let made = make(&draft, targets, network).map_err(|e| EngineError::Broken(format!("the prepared root: {e}")));
+    let made =
+        make(&draft, targets, network).map_err(|e| EngineError::Broken(format!("the prepared root: {e}")));
     let moved = made.and_then(|()| match std::fs::rename(&draft, &place) {
         Ok(()) => Ok(()),
         // Somebody else was quicker; theirs is as good as ours.
@@ -53,8 +54,12 @@ fn make(draft: &Path, targets: &[PathBuf], network: Network) -> std::io::Result<
     }
     for copied in &policy.copy {
         for path in matching(&copied.path) {
+            let to = at(&path);
+            if let Some(parent) = to.parent().filter(|_| path.exists()) {
+                make_dirs(&root, parent)?;
+            }
             // The host lacking one of these is a matter of the programs that want it.
-            let _ = copy(&path, &at(&path));
+            let _ = copy(&path, &to);
         }
     }
     for file in &policy.file {

@@ -12,11 +12,32 @@ use std::process::{Child, Command, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 
-/// A running spawner. Dropping it ends it and everything it made.
+/// A running spawner. Dropping it ends it and everything it made, in its own time: it takes down what is
+/// left when its socket closes, and nobody has to wait for that.
 #[derive(Debug)]
 pub(super) struct Spawner {
-    socket: Option<UnixStream>,
+    socket: Socket,
     process: Child,
+}
+
+/// A spawner can be started before there is an async runtime, and is spoken to only when there is one.
+#[derive(Debug)]
+enum Socket {
+    Fresh(Option<StdStream>),
+    Used(UnixStream),
+}
+
+impl Socket {
+    fn used(&mut self) -> std::io::Result<&mut UnixStream> {
+        if let Socket::Fresh(fresh) = self {
+            let fresh = fresh.take().ok_or(std::io::ErrorKind::NotConnected)?;
+            *self = Socket::Used(UnixStream::from_std(fresh)?);
+        }
+        match self {
+            Socket::Used(socket) => Ok(socket),
+            Socket::Fresh(_) => Err(std::io::ErrorKind::NotConnected.into()),
+        }
+    }
 }
 
 fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
@@ -35,15 +56,20 @@ impl Spawner {
             .spawn()
             .map_err(|e| EngineError::Unavailable {
                 what: format!("the executor `{}` cannot be started: {e}", executor.display()),
-                hint: Some("`make build` leaves it beside `sandboxd`; `SANDBOXD_EXECUTOR` names another".into()),
+                hint: Some(
+                    "`make build` leaves it beside `sandboxd`; `SANDBOXD_EXECUTOR` names another".into(),
+                ),
             })?;
-        let socket = UnixStream::from_std(ours).map_err(|e| broken("spawner", &e))?;
-        Ok(Spawner { socket: Some(socket), process })
+        Ok(Spawner { socket: Socket::Fresh(Some(ours)), process })
     }
 
     /// Gives an order and waits for its answer.
-    pub(super) async fn order(&mut self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
-        let socket = self.socket.as_mut().ok_or_else(|| EngineError::Broken("the spawner has ended".into()))?;
+    pub(super) async fn order(
+        &mut self,
+        order: &Order,
+        stream: Option<StdStream>,
+    ) -> Result<Reply, EngineError> {
+        let socket = self.socket.used().map_err(|e| broken("spawner", &e))?;
         let text = pack(order).map_err(|e| broken("order", &e))?;
         if text.len() > LONGEST {
             return Err(EngineError::Broken("the order to the spawner is too long".into()));
@@ -74,8 +100,7 @@ impl Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        // It ends when its socket closes; waiting for it leaves no zombie behind.
-        self.socket = None;
-        let _ = self.process.wait();
+        // One that broke is dead already and must not stay as a zombie.
+        let _ = self.process.try_wait();
     }
 }

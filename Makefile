@@ -1,0 +1,39 @@
+# Every target does its own set-up. `make run` shows what this is; `make test` proves it.
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+BIN  := target/release
+
+.PHONY: build run test lint fmt bench deny fuzz clean
+
+build: ## leaves sandboxd, sandbox-run and sandbox-executor in target/release/
+	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static" cargo build --locked --release --target $(HOST) -p sandboxd -p sandbox-executor
+	mkdir -p $(BIN)
+	for name in sandboxd sandbox-executor; do ln -f target/$(HOST)/release/$$name $(BIN)/$$name; done
+	ln -f $(BIN)/sandboxd $(BIN)/sandbox-run
+
+run: build ## builds, and shows the main job at once
+	$(BIN)/sandboxd run -c 'import os, platform; print("Python", platform.python_version(), "in a sandbox, as uid", os.getuid())' --metrics
+	$(BIN)/sandboxd demo
+
+test: ## installs what the tests need and runs everything
+	scripts/setup
+	scripts/test
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+fmt:
+	cargo fmt --all
+
+bench: build ## side by side with the bare command and its peers, in one run
+	scripts/setup tools
+	bench/run
+
+deny: ## licences, bans and sources of everything we depend on
+	cargo deny --locked check bans licenses sources
+
+fuzz: ## a minute of fuzzing for each target
+	scripts/fuzz 60
+
+clean:
+	cargo clean

@@ -1,0 +1,130 @@
+//! What shall be run, and what can be wrong with it.
+
+use crate::limits::Wanted;
+use crate::runtime::Runtime;
+use crate::runtime::plan::Purpose;
+use crate::{EngineError, Layer, Network, Profile};
+use jail::beneath::PlainPath;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Most files of a program.
+const MOST_FILES: usize = 10_000;
+/// Most bytes of all files of a program.
+const MOST_FILE_BYTES: u64 = 100 << 20;
+/// Most bytes of arguments and environment; the kernel's own bound is higher.
+const MOST_WORDS: usize = 1 << 20;
+
+/// A file of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Path in the workspace.
+    pub path: String,
+    /// Content.
+    pub content: Vec<u8>,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// What shall be run, and how.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Name or alias of the language.
+    pub language: String,
+    /// The program; without a path it gets the language's usual one.
+    pub main: SourceFile,
+    /// Files beside it.
+    pub files: Vec<SourceFile>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment, beside the little every program gets.
+    pub env: Vec<(String, String)>,
+    /// Its input.
+    pub stdin: Option<Vec<u8>>,
+    /// Its limits, where they shall differ from the defaults.
+    pub limits: Wanted,
+    /// What it may reach.
+    pub network: Network,
+    /// System calls it may make.
+    pub profile: Profile,
+    /// Run it, or only check it.
+    pub purpose: Purpose,
+    /// Whether contents of new and changed files are wanted, not only their names.
+    pub contents: bool,
+    /// Run without any isolation. The name is the warning.
+    pub unsafe_no_isolation: bool,
+    /// Layers whose absence is accepted.
+    pub allow_weaker: Vec<Layer>,
+    /// Whose program it is: caches are never shared between owners.
+    pub owner: String,
+    /// Ends the run when notified.
+    pub cancel: Arc<Notify>,
+}
+
+impl Request {
+    /// A program with nothing special about it.
+    pub fn new(language: &str, code: impl Into<Vec<u8>>) -> Request {
+        Request {
+            language: language.to_owned(),
+            main: SourceFile { path: String::new(), content: code.into(), executable: false },
+            files: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: None,
+            limits: Wanted::default(),
+            network: Network::None,
+            profile: Profile::Default,
+            purpose: Purpose::Run,
+            contents: false,
+            unsafe_no_isolation: false,
+            allow_weaker: Vec::new(),
+            owner: format!("uid-{}", rustix::process::getuid().as_raw()),
+            cancel: Arc::new(Notify::new()),
+        }
+    }
+}
+
+/// Checks what only the caller can get wrong. Returns the path of the main file.
+pub(super) fn checked(request: &Request, runtime: &Runtime) -> Result<String, EngineError> {
+    let main = if request.main.path.is_empty() { &runtime.source } else { &request.main.path };
+    let mut seen = std::collections::HashSet::new();
+    let mut bytes = 0;
+    let paths = std::iter::once(main).chain(request.files.iter().map(|file| &file.path));
+    for path in paths {
+        let plain =
+            PlainPath::parse(path).map_err(|e| EngineError::invalid("file", format!("`{path}`: {e}")))?;
+        if !seen.insert(plain.as_str().to_owned()) {
+            return Err(EngineError::invalid("file", format!("`{path}` is there twice")));
+        }
+    }
+    for file in request.files.iter().chain([&request.main]) {
+        bytes += file.content.len() as u64;
+    }
+    if seen.len() > MOST_FILES {
+        return Err(EngineError::invalid("file", format!("{} files are too many", seen.len()))
+            .with_hint(format!("at most {MOST_FILES}")));
+    }
+    if bytes > MOST_FILE_BYTES {
+        return Err(EngineError::invalid("file", "the files are too large together")
+            .with_hint(format!("at most {}", crate::limits::show_bytes(MOST_FILE_BYTES))));
+    }
+    for (name, value) in &request.env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(EngineError::invalid("env", format!("`{name}` cannot be a variable"))
+                .with_hint("a name is not empty and has no `=`; neither part has a NUL byte"));
+        }
+    }
+    if request.args.iter().any(|arg| arg.contains('\0')) {
+        return Err(EngineError::invalid("args", "an argument has a NUL byte in it"));
+    }
+    let words =
+        request.args.iter().map(String::len).chain(request.env.iter().map(|(n, v)| n.len() + v.len() + 2));
+    if words.sum::<usize>() > MOST_WORDS {
+        return Err(EngineError::invalid("args", "arguments and environment are too long together")
+            .with_hint(format!(
+                "at most {}; pass large data as a file or as input",
+                crate::limits::show_bytes(MOST_WORDS as u64)
+            )));
+    }
+    Ok(PlainPath::parse(main).map_err(|e| EngineError::invalid("file", e.to_string()))?.as_str().to_owned())
+}

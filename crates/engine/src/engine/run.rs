@@ -1,0 +1,224 @@
+//! One run: what the executor is told, and what is made of what it answers.
+
+use super::{Request, SourceFile};
+use crate::EngineError;
+use crate::cache::{BuiltFile, Compiled};
+use crate::conversation::{self, End, Heard};
+use crate::execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Status, judge, text};
+use crate::limits::Limits;
+use crate::runtime::plan::{self, Purpose};
+use crate::runtime::{Found, Runtime};
+use jail::beneath::PlainPath;
+use jail::spec::BoxUsage;
+use protocol::{BUILD_STREAM, Collect, FileIn, Job, JobResult, Place, StepKind};
+
+/// One run in the making.
+pub(super) struct Run<'a> {
+    pub(super) request: &'a Request,
+    pub(super) runtime: &'a Runtime,
+    pub(super) found: &'a Found<'a>,
+    pub(super) limits: Limits,
+    pub(super) main: String,
+}
+
+impl Run<'_> {
+    /// Everything the executor has to hear.
+    pub(super) fn order(&self, places: &plan::Places) -> Result<JobOrder, EngineError> {
+        let request = self.request;
+        let names: Vec<String> = request.files.iter().map(|file| file.path.clone()).collect();
+        let program =
+            plan::Program { main: &self.main, files: &names, args: &request.args, env: &request.env };
+        let mut steps =
+            plan::steps(self.runtime, self.found, &program, request.purpose, &self.limits, places)?;
+
+        let compiled = self.compiled(&steps, request)?;
+        let built = compiled.as_ref().and_then(Compiled::load);
+        if built.is_some() {
+            steps.retain(|step| step.kind != StepKind::Compile);
+        }
+        let built = built.unwrap_or_default();
+        let main = SourceFile { path: self.main.clone(), ..request.main.clone() };
+        let mut files = Vec::new();
+        let mut contents: Vec<&[u8]> = Vec::new();
+        for file in std::iter::once(&main).chain(&request.files) {
+            files.push(file_in(&file.path, Place::Workspace, &file.content, file.executable));
+            contents.push(&file.content);
+        }
+        for file in &built {
+            files.push(file_in(&file.path, Place::Build, &file.content, file.executable));
+            contents.push(&file.content);
+        }
+        let job = Job {
+            files,
+            steps,
+            limits: self.limits.of_job(),
+            stdin: request.stdin.is_some(),
+            collect: Collect {
+                artifacts: request.purpose == Purpose::Run,
+                contents: request.contents,
+                build: compiled.is_some() && built.is_empty(),
+                most_files: 1000,
+                most_bytes: self.limits.disk_bytes,
+            },
+        };
+        let words = conversation::words(&job, &contents, request.stdin.as_deref());
+        Ok(JobOrder { job, words, compiled })
+    }
+
+    /// Where the compiled program is kept, for languages that are compiled.
+    fn compiled(&self, steps: &[protocol::Step], request: &Request) -> Result<Option<Compiled>, EngineError> {
+        let Some(step) = steps.iter().find(|step| step.kind == StepKind::Compile) else { return Ok(None) };
+        // Everything the compiler can see: itself, its command, its environment, every file.
+        let words = format!("{} {:?} {:?}", self.found.fingerprint(), step.argv, step.env);
+        let mut parts: Vec<&[u8]> = vec![words.as_bytes(), self.main.as_bytes(), &request.main.content];
+        for file in &request.files {
+            parts.extend([file.path.as_bytes(), &file.content]);
+        }
+        // A place that has no isolation has its own paths in the command, so it never shares with one that has.
+        Compiled::of(&request.owner, parts).map(Some)
+    }
+
+    /// The one record, from everything that is known.
+    pub(super) fn record(
+        &self,
+        id: &str,
+        job: &Job,
+        heard: Heard,
+        isolation: Receipt,
+        usage: BoxUsage,
+        started_at: jiff::Timestamp,
+    ) -> Execution {
+        let Heard { stdout, stderr, mut files, end, .. } = heard;
+        let (result, (status, message)) = match end {
+            End::Finished(result) => {
+                let verdict = judge(&result, &usage, &self.limits);
+                (Some(*result), verdict)
+            }
+            end => (None, without_result(end, &usage, &self.limits)),
+        };
+        let (exit_code, signal) = match result.as_ref().map(|result| &result.ending) {
+            Some(protocol::Ending::Exited { code }) => (Some(*code), None),
+            Some(protocol::Ending::Signalled { signal }) => (None, Some(*signal)),
+            Some(protocol::Ending::OutOfMemory) => (None, Some(9)),
+            _ => (None, None),
+        };
+        let written = result
+            .as_ref()
+            .map(|result| result.written)
+            .unwrap_or(protocol::Written { stdout: stdout.len() as u64, stderr: stderr.len() as u64 });
+        let cut = (written.stdout > stdout.len() as u64, written.stderr > stderr.len() as u64);
+        let (stdout, stdout_base64) = text(stdout, cut.0);
+        let (stderr, stderr_base64) = text(stderr, cut.1);
+        let last = result.as_ref().and_then(|result| job.steps.get(result.step));
+        let step = if last.is_some_and(|step| step.kind == StepKind::Compile) { "compile" } else { "run" };
+        Execution {
+            execution_id: format!("exec_{id}"),
+            status,
+            exit_code,
+            signal,
+            stdout,
+            stderr,
+            stdout_base64,
+            stderr_base64,
+            stdout_truncated: cut.0,
+            stderr_truncated: cut.1,
+            return_value: None,
+            metrics: metrics(result.as_ref(), &usage, written),
+            artifacts: result.as_ref().map(|result| artifacts(result, &mut files)).unwrap_or_default(),
+            artifacts_truncated: result.as_ref().is_some_and(|result| result.artifacts_truncated),
+            isolation,
+            error: message.map(|message| Failure { step, message }),
+            language: self.runtime.name.clone(),
+            started_at: started_at.to_string(),
+            finished_at: jiff::Timestamp::now().to_string(),
+        }
+    }
+}
+
+/// What is known when no result came.
+fn without_result(end: End, usage: &BoxUsage, limits: &Limits) -> (Status, Option<String>) {
+    let (status, message) = match end {
+        End::HungUp if usage.oom_kills > 0 => (
+            Status::OutOfMemory,
+            format!("it used more memory than {}", crate::limits::show_bytes(limits.memory_bytes)),
+        ),
+        End::HungUp => (Status::InfraError, "the executor ended unexpectedly".into()),
+        End::Broken(reason) => (Status::InfraError, reason),
+        End::Silent => (Status::TimedOut, "it did not end in time and its sandbox was destroyed".into()),
+        End::Cancelled => (Status::Cancelled, "it was cancelled".into()),
+        End::Finished(_) => (Status::InfraError, String::new()),
+    };
+    (status, Some(message))
+}
+
+/// The kernel's count of the box where there is one, else what the executor saw.
+fn metrics(result: Option<&JobResult>, usage: &BoxUsage, written: protocol::Written) -> Metrics {
+    let seen = result.map(|result| result.usage).unwrap_or_default();
+    let millis = |micros: u64| micros as f64 / 1000.0;
+    Metrics {
+        duration_ms: millis(seen.wall_us),
+        cpu_time_ms: millis(usage.cpu_micros.unwrap_or(seen.cpu_us)),
+        memory_peak_bytes: usage
+            .memory_peak_bytes
+            .unwrap_or(seen.largest_rss_bytes.max(seen.sampled_memory_bytes.unwrap_or(0))),
+        io_read_bytes: seen.read_bytes,
+        io_write_bytes: seen.write_bytes,
+        // PID 1 of the box is ours.
+        processes_peak: usage.pids_peak.map(|peak| peak.saturating_sub(1)).or(seen.sampled_processes),
+        stdout_bytes: written.stdout,
+        stderr_bytes: written.stderr,
+    }
+}
+
+fn artifacts(
+    result: &JobResult,
+    files: &mut std::collections::BTreeMap<u32, Vec<u8>>,
+) -> Vec<ArtifactRecord> {
+    let records = result.artifacts.iter().enumerate().filter_map(|(index, artifact)| {
+        // The executor is close to user code: what it calls a path is checked again.
+        let path = PlainPath::parse(&artifact.path).ok()?.as_str().to_owned();
+        let mime = mime_guess::from_path(&path).first_or_octet_stream().to_string();
+        let (size, sha256) = (artifact.size, artifact.sha256.clone());
+        Some(ArtifactRecord { path, size, sha256, mime, content: files.remove(&(index as u32)) })
+    });
+    records.collect()
+}
+
+fn file_in(path: &str, place: Place, content: &[u8], executable: bool) -> FileIn {
+    FileIn { path: path.to_owned(), place, size: content.len() as u64, executable }
+}
+
+/// A job, what is said of it to the executor, and where its compiled program is kept.
+pub(super) struct JobOrder {
+    pub(super) job: Job,
+    pub(super) words: Vec<u8>,
+    compiled: Option<Compiled>,
+}
+
+impl JobOrder {
+    /// Keeps what the compile step made of the files the language says it makes.
+    pub(super) fn keep(&self, heard: &mut Heard, output: &[String]) {
+        let (Some(compiled), true, End::Finished(result)) =
+            (&self.compiled, self.job.collect.build, &heard.end)
+        else {
+            return;
+        };
+        let wanted =
+            |path: &str| output.iter().any(|name| path == name || path.starts_with(&format!("{name}/")));
+        let mut built = Vec::new();
+        for (index, artifact) in result.build.iter().enumerate() {
+            let content = heard.files.remove(&(BUILD_STREAM + index as u32)).unwrap_or_default();
+            let whole = content.len() as u64 == artifact.size && PlainPath::parse(&artifact.path).is_ok();
+            if whole && wanted(&artifact.path) {
+                built.push(BuiltFile {
+                    path: artifact.path.clone(),
+                    content,
+                    executable: artifact.executable,
+                });
+            }
+        }
+        if !built.is_empty() {
+            compiled.store(&built);
+        }
+    }
+}
