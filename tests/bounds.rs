@@ -94,7 +94,7 @@ fn operators_bound_what_can_be_asked_for() {
 
 #[test]
 fn operators_lower_what_nobody_asked_for() {
-    let who = Sandboxd::root().unwrap_or_else(Sandboxd::plain);
+    let who = Sandboxd::caller();
     let run = |variable: &str, most: &str, code: &str| who.run("python", code).env(variable, most).json();
     run("SANDBOXD_MAX_TIMEOUT", "300ms", "import time\ntime.sleep(60)").is("timed_out").ends_within(10);
     run("SANDBOXD_MAX_DISK", "2M", "open('x', 'wb').write(b'x' * (3 << 20))").is("disk_limit");

@@ -1,14 +1,13 @@
-//! The command itself: exit codes, the record, live output, signals, the pages it prints.
+//! `sandboxd run` for people and scripts: exit codes, the record, live output, signals.
 #![cfg(test)]
 
 mod support;
 
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use support::{Sandboxd, repository};
+use support::Sandboxd;
 
 #[test]
 fn exit_codes_are_the_programs_own() {
@@ -145,9 +144,8 @@ fn quiet_prints_only_what_the_program_prints() {
 #[test]
 fn output_is_live() {
     for who in Sandboxd::everybody() {
-        // It ends only when it reads a file that appears after its first line was seen out here.
         let mut running = who
-            .run("sh", "echo first; echo complaint >&2; sleep 60; echo last")
+            .run("sh", "echo complaint >&2; echo first; sleep 60; echo last")
             .options("--timeout 30s")
             .start();
         running.until_it_says("first\n");
@@ -171,13 +169,13 @@ fn order_of_each_stream_is_kept() {
 #[test]
 fn what_was_written_first_comes_first() {
     // Both streams into one pipe, as in a terminal, with pauses no gathering can bridge.
-    let binary = std::env::var("SANDBOXD_BIN")
-        .map_or_else(|_| repository().join("target/release/sandboxd"), Into::into);
+    let caller = Sandboxd::caller();
+    let binary = caller.binary("sandboxd");
     let script = format!(
         "{} run -l sh -c 'for n in 1 2 3 4 5 6; do echo $n; sleep 0.1; echo -$n >&2; sleep 0.1; done' 2>&1",
         binary.display()
     );
-    let out = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let out = Command::new("sh").args(["-c", &script]).env("HOME", caller.home()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout), "1\n-1\n2\n-2\n3\n-3\n4\n-4\n5\n-5\n6\n-6\n");
 }
 
@@ -192,7 +190,7 @@ fn signals_end_the_program_and_say_so() {
             out.exits(130).says("ready\n").ends_within(20).never_panics();
         }
         let running = who.run("sh", "echo ready >&2; sleep 60").flag("--json").start();
-        std::thread::sleep(Duration::from_millis(500));
+        running.until_it_runs("sleep");
         running.signal(Signal::INT);
         let out = running.out(Duration::from_secs(60));
         let record: serde_json::Value = serde_json::from_slice(&out.exits(130).stdout).unwrap();
@@ -201,154 +199,26 @@ fn signals_end_the_program_and_say_so() {
 }
 
 #[test]
+fn a_signal_at_any_moment_ends_it() {
+    for who in Sandboxd::everybody() {
+        for delay in (0..40).map(Duration::from_millis) {
+            let running = who.run("sh", "sleep 60").options("--quiet --timeout 10s").start();
+            // No moment to wait for: each of them has to do.
+            std::thread::sleep(delay);
+            running.signal(Signal::TERM);
+            let out = running.out(Duration::from_secs(60));
+            // Before it could say what to do with the signal, the signal does what it does to everybody.
+            out.must(out.code == 130 || out.code == -15, &format!("an end by the signal after {delay:?}"))
+                .ends_within(9);
+        }
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_ends_the_program() {
-    let who = Sandboxd::plain();
-    for option in ["", "--json"] {
-        let binary = std::env::var("SANDBOXD_BIN")
-            .map_or_else(|_| repository().join("target/release/sandboxd"), Into::into);
-        let script = format!(
-            "({} run -l sh -t 20s {option} -c 'while :; do echo y; sleep 0.01; done'; echo code $? >&2) | head -c 1",
-            binary.display()
-        );
-        let began = std::time::Instant::now();
-        let out = Command::new("sh").args(["-c", &script]).env("HOME", who.home()).output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(!said.contains("panicked"), "{said}");
-        assert!(!option.is_empty() || began.elapsed() < Duration::from_secs(10), "it ran on: {said}");
-    }
-}
-
-#[test]
-fn sandbox_run_is_sandboxd_run() {
     for who in Sandboxd::everybody() {
-        who.program("sandbox-run", ["-l", "sh", "-c", "echo $1", "--", "word"]).out().exits(0).is_quiet();
-        who.program("sandbox-run", ["-l", "sh", "-c", "exit 9"]).out().exits(9);
-        who.program("sandbox-run", []).out().is_misuse_of("FILE");
+        let endless = || who.run("sh", "while :; do echo y; sleep 0.01; done").options("--timeout 30s");
+        endless().read_by_nobody().out().exits(130).ends_within(10).never_panics();
+        who.run("sh", "echo y").flag("--json").read_by_nobody().out().ends_within(10).never_panics();
     }
-}
-
-#[test]
-fn help_names_every_option_and_the_version_is_one_line() {
-    let who = Sandboxd::plain();
-    let help = who.command(["run", "--help"]).out();
-    help.exits(0).is_quiet();
-    for option in [
-        "--code",
-        "--language",
-        "--file",
-        "--stdin",
-        "--env",
-        "--check",
-        "--artifacts",
-        "--timeout",
-        "--cpu-time",
-        "--memory",
-        "--cpus",
-        "--pids",
-        "--disk",
-        "--inodes",
-        "--open-files",
-        "--output",
-        "--network",
-        "--profile",
-        "--allow-weaker",
-        "--unsafe-no-isolation",
-        "--json",
-        "--quiet",
-        "--metrics",
-        "124",
-        "137",
-        "125",
-        "Examples",
-    ] {
-        help.must(help.text().contains(option), option);
-    }
-    let version = who.command(["--version"]).out();
-    version
-        .exits(0)
-        .must(version.text().starts_with("sandboxd ") && version.text().lines().count() == 1, "one line");
-    for command in ["run", "languages", "doctor", "demo", "completions", "man"] {
-        let top = who.command(["--help"]).out();
-        top.exits(0).must(top.text().contains(command), command);
-        who.command([command, "--help"]).out().exits(0).is_quiet();
-    }
-    who.command([]).out().exits(2).never_panics();
-    who.command(["fly"]).out().is_misuse_of("fly");
-}
-
-#[test]
-fn completions_are_scripts() {
-    let who = Sandboxd::plain();
-    for shell in ["bash", "zsh", "fish"] {
-        let out = who.command(["completions", shell]).out();
-        out.exits(0).is_quiet().must(out.text().contains("unsafe-no-isolation"), "every option");
-        if shell == "bash" {
-            let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
-            bash.stdin.take().unwrap().write_all(&out.stdout).unwrap();
-            assert!(bash.wait().unwrap().success(), "bash does not understand it");
-        }
-    }
-    who.command(["completions", "tcl"]).out().is_misuse_of("tcl");
-}
-
-#[test]
-fn the_manual_is_a_page() {
-    let out = Sandboxd::plain().command(["man"]).out();
-    out.exits(0).is_quiet();
-    for part in
-        [".TH sandboxd", ".SH NAME", ".SH ENVIRONMENT", "SANDBOXD_CACHE_DIR", "SANDBOXD_MAX_MEMORY", "unsafe"]
-    {
-        out.must(out.text().contains(part), part);
-    }
-    if Command::new("man").arg("--version").output().is_ok() {
-        let folder = tempfile::tempdir().unwrap();
-        let page = folder.path().join("sandboxd.1");
-        std::fs::write(&page, &out.stdout).unwrap();
-        let shown = Command::new("man")
-            .args(["--warnings", "-l"])
-            .arg(&page)
-            .env("MANPAGER", "cat")
-            .output()
-            .unwrap();
-        assert!(
-            shown.status.success() && shown.stderr.is_empty(),
-            "{}",
-            String::from_utf8_lossy(&shown.stderr)
-        );
-        assert!(String::from_utf8_lossy(&shown.stdout).contains("ENVIRONMENT"));
-    }
-}
-
-#[test]
-fn doctor_says_that_this_host_can_run_sandboxes() {
-    for who in Sandboxd::everybody() {
-        let out = who.command(["doctor", "--json"]).out();
-        out.exits(0).is_quiet();
-        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-        out.must(
-            report["can_run"] == true && report["missing"].as_array().unwrap().is_empty(),
-            "a host that can",
-        );
-        out.must(report["grade"] == u8::from(who.is_root()), "the grade that runs get");
-        let people = who.command(["doctor"]).out();
-        people.exits(0).is_quiet().must(people.text().contains("seccomp"), "layers by name");
-        assert!(
-            people.text().lines().all(|line| line.chars().count() <= 120),
-            "lines for a terminal: {}",
-            people.text()
-        );
-    }
-}
-
-#[test]
-fn demo_says_hello_in_every_language() {
-    for who in Sandboxd::everybody() {
-        let out = who.command(["demo", "--json"]).out();
-        let rows: Vec<serde_json::Value> = serde_json::from_slice(&out.exits(0).stdout).unwrap();
-        assert_eq!(rows.len(), 16);
-        for row in rows {
-            out.must(row["ok"] == true && row["said"] == "hello", &row.to_string());
-        }
-    }
-    Sandboxd::plain().command(["demo"]).out().exits(0).is_quiet();
 }

@@ -1,11 +1,13 @@
-//! What is compiled once is not compiled again, for the same owner, as long as nothing changed.
+//! What is compiled or prepared once is not done again, for the same owner, as long as nothing changed.
 
 #![cfg(test)]
 
 mod support;
 
+use rustix::process::Signal;
 use std::path::Path;
-use support::{Record, Sandboxd};
+use std::time::Duration;
+use support::{Record, Sandboxd, alone};
 
 const PROGRAM: &str = "#include <stdio.h>\n#include \"word.h\"\nint main(void) { puts(WORD); }\n";
 
@@ -107,4 +109,40 @@ fn a_program_cannot_change_what_is_kept_of_it() {
     for _ in 0..3 {
         who.run("c", code).json().is("success").says("honest\n");
     }
+}
+
+const GO: &str = "package main\nimport \"fmt\"\nfunc main() { fmt.Println(\"hello\") }\n";
+
+#[test]
+fn preparing_a_toolchain_can_be_interrupted_and_begun_again() {
+    let _alone = alone();
+    let who = Sandboxd::plain();
+    let home = who.folder();
+    let who = who.living_in(home.path());
+    let go = || who.run("go", GO).options("--timeout 60s");
+    let first = go().start();
+    first.until_it_runs("go");
+    let second = go().start();
+    second.until_it_complains("preparing");
+    // Nothing tells that it has begun to wait; too early would only be a weaker test.
+    std::thread::sleep(Duration::from_millis(300));
+    // The one that waits for the other, then the one that works.
+    for running in [second, first] {
+        let asked = std::time::Instant::now();
+        running.signal(Signal::TERM);
+        let out = running.out(Duration::from_secs(60));
+        out.says("").never_panics().must(out.code == 130 || out.code == -15, "an end by the signal");
+        out.must(asked.elapsed() < Duration::from_secs(4), "an end soon after the signal");
+    }
+    // Two that want the same at once both get it.
+    let both = [go().start(), go().start()];
+    for running in both {
+        running.out(Duration::from_secs(90)).exits(0).says("hello\n");
+    }
+    let prepared = entries(&home.path().join(".cache/sandboxd/prepared"));
+    let drafts: Vec<_> =
+        prepared.iter().filter(|path| path.extension().is_some_and(|e| e == "draft")).collect();
+    assert!(drafts.is_empty(), "{drafts:?}");
+    let again = go().out();
+    again.exits(0).says("hello\n").is_quiet();
 }

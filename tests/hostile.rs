@@ -79,7 +79,7 @@ fn replaces_itself_without_end() {
     // The one that is waited for is gone, its descendants are always new.
     let code = "import os, time\nprint('begin', flush=True)\nif os.fork() == 0:\n    while True:\n        if os.fork(): os._exit(0)\nos.wait()\ntime.sleep(0.3)";
     everybody("--timeout 10s --pids 30", code, |record| {
-        drop(record.is("success").says("begin\n").ends_within(9))
+        record.is("success").says("begin\n").ends_within(9);
     });
 }
 
@@ -111,7 +111,7 @@ fn leaves_daemons_that_hold_its_output() {
     let code = "import os, time\nprint('begin', flush=True)\nfor _ in range(3):\n    if os.fork() == 0:\n        os.setsid()\n        \
         if os.fork() == 0:\n            time.sleep(600)\n        os._exit(0)\nfor _ in range(3): os.wait()\nprint('end')";
     everybody("--timeout 20s", code, |record| {
-        drop(record.is("success").exits(0).says("begin\nend\n").ends_within(10))
+        record.is("success").exits(0).says("begin\nend\n").ends_within(10);
     });
 }
 
@@ -131,7 +131,9 @@ fn exits_while_a_grandchild_keeps_writing() {
 fn kills_everybody_it_can() {
     let code = "import os, time\nfor _ in range(3):\n    if os.fork() == 0: time.sleep(60)\ntry: os.kill(1, 9)\nexcept OSError: pass\n\
         try: os.kill(-1, 9)\nexcept OSError: pass\nprint([os.wait()[1] for _ in range(3)])";
-    everybody("", code, |record| drop(record.is("success").exits(0).says("[9, 9, 9]\n")));
+    everybody("", code, |record| {
+        record.is("success").exits(0).says("[9, 9, 9]\n");
+    });
 }
 
 #[test]
@@ -144,7 +146,9 @@ fn kills_itself() {
 #[test]
 fn closes_its_streams_and_computes() {
     let code = "import os, sys\nprint('begin', flush=True)\nfor n in range(3): os.close(n)\nsum(range(3000000))\nos._exit(7)";
-    everybody("", code, |record| drop(record.is("failed").exits(7).says("begin\n")));
+    everybody("", code, |record| {
+        record.is("failed").exits(7).says("begin\n");
+    });
     times_out("for n in range(3): os.close(n)\nwhile True: pass");
 }
 

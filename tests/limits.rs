@@ -102,7 +102,9 @@ fn as_many_processes_as_allowed() {
             record.must(record.metric("processes_peak") == 20.0, "a peak of 20 processes");
         }
     });
-    everybody("--pids 1", "print('alone')", |_, record| drop(record.is("success").says("alone\n").exits(0)));
+    everybody("--pids 1", "print('alone')", |_, record| {
+        record.is("success").says("alone\n").exits(0);
+    });
 }
 
 #[test]
@@ -120,7 +122,9 @@ fn disk_bytes_of_all_places_together() {
     let code = "print('begin', flush=True)\nfor d in ['/workspace', '/tmp', '/var/tmp', '/run', '/dev/shm', '/build']:\n    \
         open(d + '/part', 'wb').write(b'x' * (1 << 20))\nprint('lived')";
     everybody("--disk 4M", code, |_, record| ends_early(record, "disk_limit", 1));
-    everybody("--disk 7M", code, |_, record| drop(record.is("success").says("begin\nlived\n").exits(0)));
+    everybody("--disk 7M", code, |_, record| {
+        record.is("success").says("begin\nlived\n").exits(0);
+    });
 }
 
 #[test]
@@ -148,7 +152,9 @@ fn a_sparse_file_takes_no_more_than_it_holds() {
 fn open_files() {
     let code = "import os\nopened = []\ntry:\n    while True: opened.append(os.open('/dev/null', os.O_RDONLY))\n\
         except OSError as error:\n    os.close(opened.pop())\n    print(max(opened) + 2, error.errno)";
-    everybody("--open-files 32", code, |_, record| drop(record.is("success").says("32 24\n").exits(0)));
+    everybody("--open-files 32", code, |_, record| {
+        record.is("success").says("32 24\n").exits(0);
+    });
 }
 
 #[test]

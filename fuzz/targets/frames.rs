@@ -18,6 +18,8 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 /// JSON grows when it is read: the two bytes `[]` become a list with room for four values of 32 each.
 const GROWTH: usize = 128;
 const SLACK: usize = 64 << 10;
+/// A prime, so that pieces end anywhere in a frame.
+const PIECE: usize = 65_521;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&cutting, stream)) = input.split_first() else { return };
@@ -54,7 +56,7 @@ fn once(cutting: u8, stream: &[u8]) {
 /// What reading says before bytes that are no whole frame.
 fn expected(rest: &[u8]) -> Option<FrameError> {
     let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
-    if length < 5 || length > LONGEST_BODY + 5 {
+    if !(5..=LONGEST_BODY + 5).contains(&length) {
         return Some(FrameError::Length(length));
     }
     let frame = rest.get(4..4 + length)?;
@@ -80,18 +82,19 @@ where
     }
 }
 
-/// The same frames again and again: what was read must be let go of.
+/// The same frames again and again, cut anywhere: what was read must be let go of.
 fn without_end(stream: &[u8]) {
     if stream.is_empty() {
         return;
     }
-    let piece = stream.repeat((64 << 10) / stream.len() + 1);
-    let _limit = Limit::set(6 * LONGEST_BODY + piece.len());
+    let stock = stream.repeat(PIECE / stream.len() + 2);
+    let _limit = Limit::set(8 * LONGEST_BODY);
     let mut reader = Reader::default();
     let mut arrived = 0;
-    while arrived < 4 * LONGEST_BODY {
-        reader.push(&piece);
-        arrived += piece.len();
+    while arrived < 9 * LONGEST_BODY {
+        let at = arrived % stream.len();
+        reader.push(&stock[at..at + PIECE]);
+        arrived += PIECE;
         if read_all(&mut reader, drop).is_some() {
             return;
         }

@@ -16,12 +16,13 @@ pub(crate) use run::Run;
 pub(crate) use running::Running;
 pub(crate) use worker::{in_parallel, with_neighbour};
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// The unprivileged uid and gid of the plain half.
 pub(crate) const PLAIN: u32 = 20001;
@@ -39,12 +40,7 @@ impl Sandboxd {
     /// Root. Without root there is nothing to test, which is said out loud.
     pub(crate) fn root() -> Option<Sandboxd> {
         if !am_root() {
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the harness, which keeps what tests print to itself.
-            let _ = writeln!(
-                std::io::stderr(),
-                "`{test}`: the root half was NOT RUN, because the tests are not run as root"
-            );
+            say_that_root_is_missing();
             return None;
         }
         Some(Sandboxd {
@@ -58,6 +54,15 @@ impl Sandboxd {
     /// A plain user: the caller, or when that is root somebody without any right.
     pub(crate) fn plain() -> Sandboxd {
         Sandboxd { plain: true, folder: binaries().into(), home: ground().join("plain"), vars: Vec::new() }
+    }
+
+    /// Whoever runs the tests.
+    pub(crate) fn caller() -> Sandboxd {
+        if am_root() {
+            Sandboxd { plain: false, home: ground().join("root"), ..Sandboxd::plain() }
+        } else {
+            Sandboxd::plain()
+        }
     }
 
     /// Both, where possible.
@@ -151,6 +156,16 @@ impl Sandboxd {
         command.args(words).env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin").current_dir("/");
         command.envs(self.vars.iter().map(|(name, value)| (name, value)));
         Run::new(command)
+    }
+}
+
+/// Once for each test, past the harness, which keeps what tests print to itself.
+fn say_that_root_is_missing() {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let line = format!("`{test}`: the root half was NOT RUN, because the tests are not run as root\n");
+    if SAID.lock().unwrap().insert(test) {
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }
 }
 

@@ -10,11 +10,18 @@ pub(crate) struct Run {
     words: Vec<String>,
     typed: Vec<u8>,
     patience: Duration,
+    unread: bool,
 }
 
 impl Run {
     pub(super) fn new(command: Command) -> Run {
-        Run { command, words: Vec::new(), typed: Vec::new(), patience: Duration::from_secs(100) }
+        Run {
+            command,
+            words: Vec::new(),
+            typed: Vec::new(),
+            patience: Duration::from_secs(100),
+            unread: false,
+        }
     }
 
     /// An option and its value.
@@ -61,6 +68,12 @@ impl Run {
         self
     }
 
+    /// Gives it a standard output whose reader has left.
+    pub(crate) fn read_by_nobody(mut self) -> Run {
+        self.unread = true;
+        self
+    }
+
     /// Runs it to its end.
     pub(crate) fn out(self) -> Out {
         let (patience, typed) = (self.patience, self.typed.clone());
@@ -81,6 +94,9 @@ impl Run {
         }
         let shown = shown(&self.command);
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if self.unread {
+            self.command.stdout(std::io::pipe().unwrap().1);
+        }
         let child = self.command.spawn().unwrap_or_else(|e| panic!("{shown}: {e}"));
         Running::new(child, shown)
     }

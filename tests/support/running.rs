@@ -1,6 +1,6 @@
 //! A command that runs, with both its streams followed.
 
-use super::Out;
+use super::{Out, host};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -22,7 +22,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(super) fn new(mut child: Child, shown: String) -> Running {
-        let stdout = follow(child.stdout.take().unwrap());
+        let stdout = child.stdout.take().map_or_else(|| follow(std::io::empty()), follow);
         let stderr = follow(child.stderr.take().unwrap());
         Running {
             stdin: child.stdin.take(),
@@ -53,18 +53,33 @@ impl Running {
 
     /// Waits until standard output contains these words.
     pub(crate) fn until_it_says(&self, words: &str) {
-        let (said, news) = &*self.stdout;
+        self.until(&self.stdout, words);
+    }
+
+    /// Waits until standard error contains these words.
+    pub(crate) fn until_it_complains(&self, words: &str) {
+        self.until(&self.stderr, words);
+    }
+
+    fn until(&self, stream: &Said, words: &str) {
+        let (said, news) = &**stream;
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut said = said.lock().unwrap();
         while !String::from_utf8_lossy(&said.0).contains(words) {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(
-                !said.1 && !left.is_zero(),
-                "it never said `{words}`: {}\n{}",
-                self.shown,
-                text(&self.stderr)
-            );
+            let heard = String::from_utf8_lossy(&said.0);
+            assert!(!said.1 && !left.is_zero(), "it never said `{words}`: {}\n{heard}", self.shown);
             said = news.wait_timeout(said, left).unwrap().0;
+        }
+    }
+
+    /// Waits until a program of this name runs somewhere below it.
+    pub(crate) fn until_it_runs(&self, name: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let named = |pid: &u32| host::status(*pid, "Name").as_deref() == Some(name);
+        while !host::descendants(self.pid()).iter().any(named) {
+            assert!(Instant::now() < deadline, "`{name}` never ran: {}\n{}", self.shown, text(&self.stderr));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

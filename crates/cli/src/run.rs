@@ -7,8 +7,8 @@ use crate::args::RunArgs;
 use crate::{report, settings, show};
 use anyhow::Result;
 use engine::{Engine, Event, Execution, Request, Status};
-use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -16,23 +16,24 @@ use tokio::sync::mpsc;
 /// What ended the run from outside.
 const INTERRUPTED: u8 = 130;
 
-/// An engine whose spawner is already on its way, for a command line that asks for a run.
+/// Forks a spawner off before anything else is done, and returns our end of its socket.
 ///
-/// Reading the command line takes about as long as starting the spawner, so both go on at the same time.
-pub(crate) fn head_start(words: &[OsString]) -> Option<Result<Engine>> {
-    let asks = |word: &str| words.iter().take_while(|known| *known != "--").any(|known| known == word);
-    if words.get(1).is_none_or(|command| command != "run") || asks("--unsafe-no-isolation") || asks("--help")
-    {
+/// It gets ready while we read the command line, and inherits nothing of ours that is worth hiding. Where it
+/// cannot be forked, or its executor is named by the environment, the engine starts one when it needs it.
+pub(crate) fn head_start() -> Option<UnixStream> {
+    if std::env::var_os("SANDBOXD_EXECUTOR").is_some() {
         return None;
     }
-    Some(settings::engine().and_then(|engine| {
-        engine.start()?;
-        Ok(engine)
-    }))
+    let (ours, theirs) = UnixStream::pair().ok()?;
+    executor::fork_spawner(&jail::SingleThreaded::prove()?, theirs.into()).ok()?;
+    Some(ours)
 }
 
-pub(crate) fn run(args: RunArgs, engine: Option<Result<Engine>>) -> Result<ExitCode> {
-    let engine = engine.unwrap_or_else(settings::engine)?;
+pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode> {
+    let mut engine = settings::engine()?;
+    if let Some(spawner) = spawner {
+        engine.adopt_spawner(spawner)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let request = request::build(&args, engine.catalogue())?;
     let artifacts = args.artifacts.as_deref().map(artifacts::Folder::open).transpose()?;

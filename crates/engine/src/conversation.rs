@@ -2,6 +2,7 @@
 //!
 //! What the executor says is checked, not believed: sizes, counts and order are bounded here again.
 
+use crate::EngineError;
 use crate::engine::Event;
 use protocol::{Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader};
 use std::collections::BTreeMap;
@@ -45,10 +46,15 @@ pub(crate) enum End {
 }
 
 /// Everything there is to say to the executor, as bytes: the job, its files, its input.
-pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Vec<u8> {
+pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Result<Vec<u8>, EngineError> {
     let mut bytes = Vec::new();
     Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut bytes);
-    Frame::control(&FromHost::Run(job.clone())).write_to(&mut bytes);
+    let run = Frame::control(&FromHost::Run(job.clone()));
+    if run.body.len() > LONGEST_BODY {
+        let what = "arguments, environment and file names are too long together";
+        return Err(EngineError::invalid("args", what).with_hint("pass large data as a file or as input"));
+    }
+    run.write_to(&mut bytes);
     let mut say =
         |kind, stream, chunk: &[u8]| Frame { kind, stream, body: chunk.to_vec() }.write_to(&mut bytes);
     for (index, file) in (0..).zip(files) {
@@ -58,7 +64,7 @@ pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Vec<u8>
         input.chunks(LONGEST_BODY / 4).for_each(|chunk| say(Kind::Stdin, 0, chunk));
         say(Kind::Stdin, 0, &[]);
     }
-    bytes
+    Ok(bytes)
 }
 
 /// Has a job done. `words` is what is left to say of it.

@@ -18,6 +18,7 @@ use jail::spec::{HostDir, HostDirMode};
 use protocol::StepKind;
 use request::checked;
 use run::Run;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
@@ -69,9 +70,9 @@ impl Engine {
         }
     }
 
-    /// Begins what every run needs, while the request is still being read.
-    pub fn start(&self) -> Result<(), EngineError> {
-        self.native.start()
+    /// Uses a spawner that runs already, at the other end of this socket.
+    pub fn adopt_spawner(&mut self, socket: UnixStream) -> Result<(), EngineError> {
+        self.native.adopt(socket)
     }
 
     /// The languages.

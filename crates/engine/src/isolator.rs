@@ -31,6 +31,20 @@ pub struct PlaceSpec {
     pub allow_weaker: Vec<Layer>,
 }
 
+impl PlaceSpec {
+    /// What most runs ask for.
+    pub(crate) fn usual() -> PlaceSpec {
+        PlaceSpec {
+            id: String::new(),
+            limits: Limits::usual(),
+            network: Network::None,
+            profile: Profile::Default,
+            host_dirs: Vec::new(),
+            allow_weaker: Vec::new(),
+        }
+    }
+}
+
 /// A place that stands.
 #[derive(Debug)]
 pub struct Place {

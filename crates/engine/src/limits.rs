@@ -138,14 +138,18 @@ impl Field {
 impl Limits {
     /// Settles what a run gets.
     pub fn resolve(request: Wanted, language: Wanted, ceiling: &Ceiling) -> Result<Limits, EngineError> {
-        let Ceiling(most) = ceiling;
+        let (Ceiling(most), usual) = (ceiling, Limits::usual());
         // A language's own defaults are no wishes either: the ceiling may lower them.
         let or = |language: Option<u64>, general: u64| language.unwrap_or(general);
         let timeout_ms =
-            TIMEOUT.settle(request.timeout_ms, or(language.timeout_ms, 30_000), most.timeout_ms)?;
-        let cpu_millis = CPUS.settle(request.cpu_millis, or(language.cpu_millis, 1000), most.cpu_millis)?;
-        let memory_bytes =
-            MEMORY.settle(request.memory_bytes, or(language.memory_bytes, 512 * MIB), most.memory_bytes)?;
+            TIMEOUT.settle(request.timeout_ms, or(language.timeout_ms, usual.timeout_ms), most.timeout_ms)?;
+        let cpu_millis =
+            CPUS.settle(request.cpu_millis, or(language.cpu_millis, usual.cpu_millis), most.cpu_millis)?;
+        let memory_bytes = MEMORY.settle(
+            request.memory_bytes,
+            or(language.memory_bytes, usual.memory_bytes),
+            most.memory_bytes,
+        )?;
         // Files live in memory, so this is the share of it that files may take.
         let disk_default = or(language.disk_bytes, memory_bytes / 2).min(memory_bytes);
         let disk_bytes = DISK.settle(request.disk_bytes, disk_default, most.disk_bytes)?;
@@ -172,24 +176,39 @@ impl Limits {
             )?,
             memory_bytes,
             cpu_millis,
-            pids: PIDS.settle(request.pids, or(language.pids, 128), most.pids)?,
+            pids: PIDS.settle(request.pids, or(language.pids, usual.pids), most.pids)?,
             disk_bytes,
             disk_inodes: INODES.settle(
                 request.disk_inodes,
-                or(language.disk_inodes, 100_000),
+                or(language.disk_inodes, usual.disk_inodes),
                 most.disk_inodes,
             )?,
             open_files: OPEN_FILES.settle(
                 request.open_files,
-                or(language.open_files, 1024),
+                or(language.open_files, usual.open_files),
                 most.open_files,
             )?,
             output_bytes: OUTPUT.settle(
                 request.output_bytes,
-                or(language.output_bytes, 8 * MIB),
+                or(language.output_bytes, usual.output_bytes),
                 most.output_bytes,
             )?,
         })
+    }
+
+    /// What a run gets that asks for nothing.
+    pub(crate) fn usual() -> Limits {
+        Limits {
+            timeout_ms: 30_000,
+            cpu_time_ms: 30_000,
+            memory_bytes: 512 * MIB,
+            cpu_millis: 1000,
+            pids: 128,
+            disk_bytes: 256 * MIB,
+            disk_inodes: 100_000,
+            open_files: 1024,
+            output_bytes: 8 * MIB,
+        }
     }
 
     /// The bounds of the box as a whole.

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 /// Longest time spent on reading files.
 const PATIENCE: Duration = Duration::from_secs(10);
 const CHUNK: usize = 256 << 10;
+/// Most bytes of all paths together, so that the list fits a frame however its characters are written.
+const MOST_PATH_BYTES: usize = 128 << 10;
 
 /// How a file looked when we made it.
 pub(crate) type Known = HashMap<String, Mark>;
@@ -39,12 +41,14 @@ pub(crate) fn collect(
     send: Option<(&mut Control, u32)>,
 ) -> (Vec<Artifact>, bool) {
     let mut found = Vec::new();
+    let mut path_bytes = 0;
     let complete = tree.walk(&mut |entry| {
         if known.get(entry.path.as_str()) != Some(&mark(&entry.stat)) {
+            path_bytes += entry.path.as_str().len();
             found.push((entry.path, entry.stat));
         }
         // One more than asked for tells that there are more.
-        found.len() <= bounds.most_files as usize
+        found.len() <= bounds.most_files as usize && path_bytes <= MOST_PATH_BYTES
     });
     let mut truncated = !complete || found.len() > bounds.most_files as usize;
     found.truncate(bounds.most_files as usize);

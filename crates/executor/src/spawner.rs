@@ -3,9 +3,9 @@
 //! When the engine hangs up, however it ended, every box ends: this process ends, and the kernel kills the
 //! boxes with it.
 
-use jail::enter::{JailBox, Workshop};
-use jail::spec::JailSpec;
-use jail::{JailError, SingleThreaded, sys};
+use jail::enter::{Blank, JailBox, Workshop};
+use jail::spec::{JailSpec, Network};
+use jail::{JailError, SingleThreaded};
 use protocol::spawner::{Order, Reply, pack, unpack};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -15,8 +15,9 @@ use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
-pub(crate) fn run() -> Result<(), String> {
-    let socket = sys::inherited(crate::CONTROL).ok_or("no control socket")?;
+pub(crate) fn run(socket: &OwnedFd, begin_ahead: bool) -> Result<(), String> {
+    // A signal from the terminal is for the engine to act upon.
+    let _ = rustix::process::setsid();
     if rustix::process::geteuid().is_root() {
         // Without root it has to stay readable: only then may it write the id maps of its children.
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
@@ -24,27 +25,39 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
     let workshop = Workshop::open(proof, crate::init).map_err(|e| e.to_string())?;
-    Spawner { workshop, boxes: HashMap::new(), dying: Vec::new() }.serve(&socket)
+    let mut spawner = Spawner { workshop, boxes: HashMap::new(), ahead: None, dying: Vec::new() };
+    if begin_ahead {
+        spawner.ahead = spawner.workshop.begin(Network::None).ok();
+    }
+    spawner.serve(socket)
 }
 
 struct Spawner {
     workshop: Workshop,
     boxes: HashMap<String, JailBox>,
+    /// Begun before anybody asked for it.
+    ahead: Option<Blank>,
     /// Killed, and not yet gone. Nobody has to wait for the kernel to take them down.
     dying: Vec<JailBox>,
 }
 
 impl Spawner {
     fn serve(&mut self, socket: &OwnedFd) -> Result<(), String> {
-        while self.wait_for_order(socket)? {
-            let Some((order, stream)) = next_order(socket)? else { break };
-            let reply = pack(&self.obey(order, stream)).map_err(|e| e.to_string())?;
+        let mut inbox = Inbox::default();
+        loop {
+            let Some(order) = inbox.next()? else {
+                self.wait_for_news(socket)?;
+                if inbox.fill(socket)? { continue } else { break }
+            };
+            let Some(reply) = self.obey(order, &mut inbox.stream) else { continue };
+            let reply = pack(&reply).map_err(|e| e.to_string())?;
             if send_all(socket, &reply).is_err() {
                 break;
             }
         }
         // When nobody waits for anything any more.
         self.workshop.sweep();
+        let _ = self.ahead.take().map(Blank::discard);
         let left = self.boxes.drain().map(|(_, jail_box)| jail_box);
         for jail_box in left.chain(self.dying.drain(..)) {
             jail_box.kill();
@@ -54,8 +67,8 @@ impl Spawner {
         Ok(())
     }
 
-    /// Buries the dead until an order comes. `false` when none will.
-    fn wait_for_order(&mut self, socket: &OwnedFd) -> Result<bool, String> {
+    /// Buries the dead until something comes from the engine.
+    fn wait_for_news(&mut self, socket: &OwnedFd) -> Result<(), String> {
         loop {
             let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
             fds.extend(self.dying.iter().map(|jail_box| PollFd::new(&jail_box.pidfd, PollFlags::IN)));
@@ -72,14 +85,18 @@ impl Spawner {
                 }
             }
             if ready[0] {
-                return Ok(true);
+                return Ok(());
             }
         }
     }
 
-    fn obey(&mut self, order: Order, stream: Option<OwnedFd>) -> Reply {
-        match order {
-            Order::Make { spec } => match stream {
+    fn obey(&mut self, order: Order, stream: &mut Option<OwnedFd>) -> Option<Reply> {
+        Some(match order {
+            Order::Expect { spec } => {
+                self.furnish(&spec);
+                return None;
+            }
+            Order::Make { spec } => match stream.take() {
                 Some(stream) => self.make(&spec, stream),
                 None => failed(&spec.id, Errno::BADF),
             },
@@ -95,14 +112,14 @@ impl Spawner {
                 }
                 None => Reply::Unknown,
             },
-        }
+        })
     }
 
     fn make(&mut self, spec: &JailSpec, stream: OwnedFd) -> Reply {
         if self.boxes.contains_key(&spec.id) {
             return failed(&spec.id, Errno::EXIST);
         }
-        match self.workshop.make(spec, stream) {
+        match self.blank(spec).and_then(|blank| self.workshop.finish(blank, spec, stream)) {
             Ok(jail_box) => {
                 let layers = jail_box.layers.clone();
                 self.boxes.insert(spec.id.clone(), jail_box);
@@ -111,29 +128,59 @@ impl Spawner {
             Err(error) => Reply::Failed { error },
         }
     }
+
+    /// The box that was begun ahead, if it suits, or else a new one.
+    fn blank(&mut self, spec: &JailSpec) -> Result<Blank, JailError> {
+        match self.ahead.take() {
+            Some(blank) if blank.suits(spec) => return Ok(blank),
+            Some(blank) => blank.discard()?,
+            None => {}
+        }
+        self.workshop.begin(spec.network)
+    }
+
+    /// Furnishes the box that was begun ahead, so that it is ready when it is asked for. Whatever goes wrong
+    /// with it will go wrong again, and be reported, when it is.
+    fn furnish(&mut self, spec: &JailSpec) {
+        if let Some(blank) = &mut self.ahead
+            && self.workshop.furnish(blank, spec).is_err()
+        {
+            let _ = self.ahead.take().map(Blank::discard);
+        }
+    }
 }
 
 fn failed(id: &str, errno: Errno) -> Reply {
     Reply::Failed { error: JailError::new(jail::Step::Namespaces, id, errno) }
 }
 
-/// Waits for an order and the descriptor that may come along. Nothing when the engine has hung up.
-fn next_order(socket: &OwnedFd) -> Result<Option<(Order, Option<OwnedFd>)>, String> {
-    let mut bytes = Vec::new();
-    let mut stream = None;
-    loop {
-        if let Some(order) = unpack(&bytes)? {
-            return Ok(Some((order, stream)));
-        }
+/// What has arrived and was not understood yet: several orders may come at once, or one in pieces.
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    stream: Option<OwnedFd>,
+}
+
+impl Inbox {
+    /// Whether a whole order is there already.
+    fn next(&mut self) -> Result<Option<Order>, String> {
+        let Some((order, length)) = unpack(&self.bytes)? else { return Ok(None) };
+        self.bytes.drain(..length);
+        Ok(Some(order))
+    }
+
+    /// Takes in what has arrived. `false` when the engine has hung up.
+    fn fill(&mut self, socket: &OwnedFd) -> Result<bool, String> {
         let mut buffer = [0; 16 << 10];
         match receive(socket, &mut buffer) {
-            Ok((0, _)) => return Ok(None),
-            Ok((length, came_along)) => {
-                bytes.extend_from_slice(&buffer[..length]);
-                stream = came_along.or(stream);
+            Ok((0, _)) => Ok(false),
+            Ok((length, stream)) => {
+                self.bytes.extend_from_slice(&buffer[..length]);
+                self.stream = stream.or(self.stream.take());
+                Ok(true)
             }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(format!("control socket: {errno}")),
+            Err(Errno::INTR) => Ok(true),
+            Err(errno) => Err(format!("control socket: {errno}")),
         }
     }
 }

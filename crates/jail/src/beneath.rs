@@ -14,8 +14,8 @@ use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
-/// Longest path accepted, in bytes.
-pub const LONGEST_PATH: usize = 4096;
+/// Longest path accepted, in bytes: the kernel's own bound, which counts the NUL at the end.
+pub const LONGEST_PATH: usize = 4095;
 /// Longest single name accepted, in bytes.
 pub const LONGEST_NAME: usize = 255;
 /// Deepest nesting accepted or walked.

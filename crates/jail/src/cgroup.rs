@@ -43,13 +43,22 @@ pub struct MeterFds {
 }
 
 impl Cgroup {
-    /// Makes a cgroup for box number `serial` of this spawner and sets its bounds.
-    pub fn create(layout: &Layout, serial: u64, limits: &BoxLimits) -> Result<Cgroup, JailError> {
+    /// Makes a cgroup for box number `serial` of this spawner.
+    pub fn create(layout: &Layout, serial: u64) -> Result<Cgroup, JailError> {
         let name = format!("{PREFIX}{}-{serial}", owner_tag());
         match &layout.mounted {
-            Mounted::V1(mounts) => v1::Group::create(mounts, &name, limits).map(Cgroup::V1),
-            Mounted::V2(parent) => v2::Group::create(parent, &name, limits).map(Cgroup::V2),
+            Mounted::V1(mounts) => v1::Group::create(mounts, &name).map(Cgroup::V1),
+            Mounted::V2(parent) => v2::Group::create(parent, &name).map(Cgroup::V2),
             Mounted::None(_) => Ok(Cgroup::None),
+        }
+    }
+
+    /// Sets its bounds.
+    pub fn limit(&self, limits: &BoxLimits) -> Result<(), JailError> {
+        match self {
+            Cgroup::V1(group) => group.limit(limits),
+            Cgroup::V2(group) => group.limit(limits),
+            Cgroup::None => Ok(()),
         }
     }
 

@@ -8,8 +8,9 @@
 //! * scratch storage, one tmpfs bounded in bytes and inodes, bound to the places that are writable;
 //! * five device nodes; a new `/proc` with dangerous parts covered; no `/sys`.
 //!
-//! Two halves, because sources may lie where only the spawner's uid can look: [`Sources::open`] runs before
-//! the ids change, [`build`] after.
+//! In parts: sources may lie where only the spawner's uid can look, so [`Sources::open`] runs before the ids
+//! change and [`Root::build`] after; and most of it can be built before it is known what will run, so what
+//! depends on that is left to [`Root::settle`].
 
 use crate::error::{At, JailError, Step};
 use crate::spec::{HostDir, HostDirMode, JailSpec, Layer, ScratchDir};
@@ -19,7 +20,7 @@ use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind,
-    mount_change, move_mount, open_tree, unmount,
+    mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
@@ -50,10 +51,9 @@ pub struct Sources {
 
 impl Sources {
     /// Takes hold of them in this mount namespace, which must be the box's own.
-    pub fn open(spec: &JailSpec) -> Result<Sources, JailError> {
+    pub fn open(spec: &JailSpec, host_dirs: &[HostDir]) -> Result<Sources, JailError> {
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .at(Step::Mounts, "make private")?;
-        let recursive = spec.allow_weaker.contains(&Layer::Overlay);
         Ok(Sources {
             skeleton: detach(&spec.skeleton.join("root"), false)?,
             mask_file: detach(&spec.skeleton.join("file"), false)?,
@@ -63,49 +63,91 @@ impl Sources {
                 .iter()
                 .map(|name| detach(&Path::new("/dev").join(name), false))
                 .collect::<Result<_, _>>()?,
-            host_dirs: spec
-                .host_dirs
-                .iter()
-                .map(|dir| detach(&dir.source, recursive))
-                .collect::<Result<_, _>>()?,
+            host_dirs: open_dirs(spec, host_dirs)?,
         })
     }
 }
 
-/// Builds the root and enters it. Returns whether all of it is overlays of the box's own.
-pub fn build(spec: &JailSpec, sources: Sources, user: u32) -> Result<bool, JailError> {
-    new_tmpfs(BASE, "size=4m,nr_inodes=1024,mode=755")?;
-    for dir in [ROOT, SCRATCH, EMPTY, MASK_DIR, "/tmp/skeleton"] {
-        make_dir(dir, 0o755)?;
-    }
-    std::fs::write(MASK_FILE, "").at(Step::Mounts, "mask")?;
-    attach(&sources.mask_file, MASK_FILE, RDONLY | NOSUID | NODEV | NOEXEC)?;
-    attach(&sources.mask_dir, MASK_DIR, RDONLY | NOSUID | NODEV | NOEXEC)?;
-    let limits = &spec.limits;
-    new_tmpfs(SCRATCH, &format!("size={},nr_inodes={},mode=755", limits.disk_bytes, limits.disk_inodes))?;
-
-    attach(&sources.skeleton, "/tmp/skeleton", RDONLY | NOSUID | NODEV)?;
-    let mut overlay = read_only(spec, "/tmp/skeleton", ROOT)?;
-    for (index, (dir, source)) in spec.host_dirs.iter().zip(&sources.host_dirs).enumerate() {
-        overlay &= host_dir(spec, index, dir, source, user)?;
-    }
-    for (index, dir) in spec.scratch.iter().enumerate() {
-        scratch_dir(index, dir, user)?;
-    }
-    for (name, source) in spec.devices.iter().zip(&sources.devices) {
-        attach(source, &inside(Path::new("/dev").join(name)), RDONLY | NOSUID | NOEXEC)?;
-    }
-    proc(spec)?;
-    enter()?;
-    Ok(overlay)
+fn open_dirs(spec: &JailSpec, dirs: &[HostDir]) -> Result<Vec<OwnedFd>, JailError> {
+    let recursive = spec.allow_weaker.contains(&Layer::Overlay);
+    dirs.iter().map(|dir| detach(&dir.source, recursive)).collect()
 }
 
-/// Makes [`ROOT`] the root, leaving nothing of the old one.
-fn enter() -> Result<(), JailError> {
-    rustix::process::chdir(ROOT).at(Step::Mounts, "enter the root")?;
-    rustix::process::pivot_root(".", ".").at(Step::Mounts, "pivot_root")?;
-    unmount(".", UnmountFlags::DETACH).at(Step::Mounts, "detach the old root")?;
-    rustix::process::chdir("/").at(Step::Mounts, "/")
+/// A root that is not entered yet.
+#[derive(Debug)]
+pub struct Root {
+    /// How many directories of the host it has.
+    host_dirs: usize,
+    /// Whether all of it is overlays of the box's own.
+    overlay: bool,
+}
+
+impl Root {
+    /// Builds what does not depend on limits.
+    pub fn build(spec: &JailSpec, sources: Sources, user: u32) -> Result<Root, JailError> {
+        new_tmpfs(BASE, "size=4m,nr_inodes=1024,mode=755")?;
+        for dir in [ROOT, SCRATCH, EMPTY, MASK_DIR, "/tmp/skeleton"] {
+            make_dir(dir, 0o755)?;
+        }
+        std::fs::write(MASK_FILE, "").at(Step::Mounts, "mask")?;
+        attach(&sources.mask_file, MASK_FILE, RDONLY | NOSUID | NODEV | NOEXEC)?;
+        attach(&sources.mask_dir, MASK_DIR, RDONLY | NOSUID | NODEV | NOEXEC)?;
+        new_tmpfs(SCRATCH, &scratch_options(spec))?;
+
+        attach(&sources.skeleton, "/tmp/skeleton", RDONLY | NOSUID | NODEV)?;
+        let overlay = read_only(spec, "/tmp/skeleton", ROOT)?;
+        let mut root = Root { host_dirs: 0, overlay };
+        root.add(spec, &spec.host_dirs, &sources.host_dirs, user)?;
+        for (index, dir) in spec.scratch.iter().enumerate() {
+            scratch_dir(index, dir, user)?;
+        }
+        for (name, source) in spec.devices.iter().zip(&sources.devices) {
+            attach(source, &inside(Path::new("/dev").join(name)), RDONLY | NOSUID | NOEXEC)?;
+        }
+        proc(spec)?;
+        Ok(root)
+    }
+
+    /// Settles what depends on limits, and adds directories of the host.
+    pub fn settle(&mut self, spec: &JailSpec, added: &[HostDir], user: u32) -> Result<(), JailError> {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        let options = options(&scratch_options(spec), SCRATCH)?;
+        mount_remount(SCRATCH, flags, options.as_c_str()).at(Step::Mounts, "scratch")?;
+        if !spec.proc_pids_only {
+            let meminfo = format!("{BASE}/meminfo");
+            std::fs::write(&meminfo, self::meminfo(spec.limits.memory_bytes)).at(Step::Mounts, "meminfo")?;
+            let flags = RDONLY | NOSUID | NODEV | NOEXEC;
+            attach(&detach(Path::new(&meminfo), false)?, &inside("/proc/meminfo"), flags)?;
+        }
+        self.add(spec, added, &open_dirs(spec, added)?, user)
+    }
+
+    /// Makes it the root, leaving nothing of the old one. Returns whether it is overlays of the box's own.
+    pub fn enter(self) -> Result<bool, JailError> {
+        rustix::process::chdir(ROOT).at(Step::Mounts, "enter the root")?;
+        rustix::process::pivot_root(".", ".").at(Step::Mounts, "pivot_root")?;
+        unmount(".", UnmountFlags::DETACH).at(Step::Mounts, "detach the old root")?;
+        rustix::process::chdir("/").at(Step::Mounts, "/")?;
+        Ok(self.overlay)
+    }
+
+    fn add(
+        &mut self,
+        spec: &JailSpec,
+        dirs: &[HostDir],
+        sources: &[OwnedFd],
+        user: u32,
+    ) -> Result<(), JailError> {
+        for (dir, source) in dirs.iter().zip(sources) {
+            self.overlay &= host_dir(spec, self.host_dirs, dir, source, user)?;
+            self.host_dirs += 1;
+        }
+        Ok(())
+    }
+}
+
+fn scratch_options(spec: &JailSpec) -> String {
+    format!("size={},nr_inodes={},mode=755", spec.limits.disk_bytes, spec.limits.disk_inodes)
 }
 
 fn host_dir(
@@ -181,10 +223,7 @@ fn proc(spec: &JailSpec) -> Result<(), JailError> {
     for name in &spec.proc_masks {
         cover(&format!("{proc}/{name}"))?;
     }
-    let meminfo = format!("{BASE}/meminfo");
-    std::fs::write(&meminfo, self::meminfo(spec.limits.memory_bytes)).at(Step::Mounts, "meminfo")?;
-    let flags = RDONLY | NOSUID | NODEV | NOEXEC;
-    attach(&detach(Path::new(&meminfo), false)?, &format!("{proc}/meminfo"), flags)
+    Ok(())
 }
 
 /// Covers what is at `path`, if anybody could read it. What only the host's root may read stays as it is:
@@ -230,8 +269,12 @@ fn new_tmpfs(target: &str, options: &str) -> Result<(), JailError> {
 }
 
 fn mount_fs(kind: &str, target: &str, flags: MountFlags, options: &str) -> Result<(), JailError> {
-    let options = CString::new(options).map_err(|_| JailError::new(Step::Mounts, target, Errno::INVAL))?;
+    let options = self::options(options, target)?;
     mount(kind, target, kind, flags, Some(options.as_c_str())).at(Step::Mounts, format!("{kind} at {target}"))
+}
+
+fn options(text: &str, target: &str) -> Result<CString, JailError> {
+    CString::new(text).map_err(|_| JailError::new(Step::Mounts, target, Errno::INVAL))
 }
 
 fn make_dir(path: &str, mode: u32) -> Result<(), JailError> {

@@ -293,3 +293,24 @@ pub fn own_cgroup_view() -> Result<(), Errno> {
     // SAFETY: unshare with this flag concerns only what this process sees of cgroups, no memory or descriptor.
     check(libc::c_long::from(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })).map(drop)
 }
+
+/// Wipes the environment this process was started with, so that nothing forked from it can find it.
+pub fn forget_environment(_proof: &SingleThreaded) {
+    unsafe extern "C" {
+        static mut environ: *mut *mut libc::c_char;
+    }
+    // SAFETY: `environ` is libc's list of writable C strings on the initial stack, ended by a null pointer. The
+    // token proves that no other thread reads it, and the list is emptied before anybody could read what is
+    // wiped.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let variable = *at;
+            std::ptr::write_bytes(variable, 0, libc::strlen(variable));
+            at = at.add(1);
+        }
+        if !environ.is_null() {
+            *environ = std::ptr::null_mut();
+        }
+    }
+}

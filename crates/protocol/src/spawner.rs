@@ -17,21 +17,26 @@ pub fn pack(message: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     Ok(bytes)
 }
 
-/// The message at the beginning of `bytes`, once all of it has arrived.
-pub fn unpack<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<T>, String> {
+/// The message at the beginning of `bytes`, once all of it has arrived, and how many bytes it took.
+pub fn unpack<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<(T, usize)>, String> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length > LONGEST {
         return Err(format!("a message of {length} bytes is out of bounds"));
     }
     let Some((message, _)) = rest.split_at_checked(length) else { return Ok(None) };
-    serde_json::from_slice(message).map(Some).map_err(|e| e.to_string())
+    serde_json::from_slice(message).map(|message| Some((message, 4 + length))).map_err(|e| e.to_string())
 }
 
 /// From the engine to the spawner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Order {
+    /// Expect to be asked for a box like this, with other limits perhaps. The one order without a reply.
+    Expect {
+        /// What it will be like.
+        spec: Box<JailSpec>,
+    },
     /// Make a box; its control stream comes along as a descriptor.
     Make {
         /// What it shall be.
@@ -49,7 +54,7 @@ pub enum Order {
     },
 }
 
-/// From the spawner to the engine, one for each order, in order.
+/// From the spawner to the engine, one for each order but `Expect`, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {

@@ -94,7 +94,7 @@ impl Engine {
                 most_bytes: 0,
             },
         };
-        let words = conversation::words(&job, &[], None);
+        let words = conversation::words(&job, &[], None)?;
         let place = self.native.create(spec, &words).await?;
         // What the toolchain says while it is prepared is not the program's output.
         let (quiet, mut nobody) = mpsc::channel(16);

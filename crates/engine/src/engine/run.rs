@@ -61,7 +61,7 @@ impl Run<'_> {
                 most_bytes: self.limits.disk_bytes,
             },
         };
-        let words = conversation::words(&job, &contents, request.stdin.as_deref());
+        let words = conversation::words(&job, &contents, request.stdin.as_deref())?;
         Ok(JobOrder { job, words, compiled })
     }
 

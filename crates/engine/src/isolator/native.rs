@@ -36,14 +36,11 @@ impl Native {
         Native { executor, spawner: Mutex::default(), standing: Mutex::default() }
     }
 
-    /// Starts the spawner, so that it is there when the first place is asked for. Needs no async runtime.
-    pub fn start(&self) -> Result<(), EngineError> {
-        // Whoever holds the lock is about to start it.
-        if let Ok(mut spawner) = self.spawner.try_lock()
-            && spawner.is_none()
-        {
-            *spawner = Some(Spawner::start(&self.executor)?);
-        }
+    /// Uses a spawner that runs already, at the other end of this socket, and tells it what will be wanted.
+    pub fn adopt(&mut self, socket: StdStream) -> Result<(), EngineError> {
+        let spawner = Spawner::at(socket).map_err(|e| EngineError::Broken(format!("spawner: {e}")))?;
+        spawner.expect(&jail_spec(&PlaceSpec::usual())?)?;
+        *self.spawner.get_mut() = Some(spawner);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn create(mounts: &V1Mounts, name: &str, limits: &BoxLimits) -> Result<Group, JailError> {
+    pub(super) fn create(mounts: &V1Mounts, name: &str) -> Result<Group, JailError> {
         let below = |path: &PathBuf| path.join(name);
         let at = V1Mounts {
             memory: below(&mounts.memory),
@@ -25,21 +25,18 @@ impl Group {
             pids: below(&mounts.pids),
         };
         let group = Group { at };
-        match group.make(limits) {
-            Ok(()) => Ok(group),
-            Err(error) => {
-                for directory in group.directories() {
-                    let _ = std::fs::remove_dir(directory);
+        for directory in group.directories() {
+            if let Err(error) = std::fs::create_dir(directory) {
+                for made in group.directories().take_while(|made| *made != directory) {
+                    let _ = std::fs::remove_dir(made);
                 }
-                Err(error)
+                return Err(error).at(Step::Cgroup, directory.display().to_string());
             }
         }
+        Ok(group)
     }
 
-    fn make(&self, limits: &BoxLimits) -> Result<(), JailError> {
-        for directory in self.directories() {
-            std::fs::create_dir(directory).at(Step::Cgroup, directory.display().to_string())?;
-        }
+    pub(super) fn limit(&self, limits: &BoxLimits) -> Result<(), JailError> {
         let memory = limits.memory_bytes.to_string();
         write(&self.at.memory, "memory.limit_in_bytes", &memory)?;
         // Absent when the kernel does not account swap; then there is none to bound.

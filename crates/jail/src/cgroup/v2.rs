@@ -15,20 +15,30 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn create(parent: &Path, name: &str, limits: &BoxLimits) -> Result<Group, JailError> {
+    pub(super) fn create(parent: &Path, name: &str) -> Result<Group, JailError> {
         let at = parent.join(name);
         std::fs::create_dir(&at).at(Step::Cgroup, at.display().to_string())?;
-        let made = File::open(&at).at(Step::Cgroup, at.display().to_string()).and_then(|fd| {
-            set_limits(&at, limits)?;
-            Ok(fd)
-        });
-        match made {
+        match File::open(&at) {
             Ok(fd) => Ok(Group { at, fd: fd.into() }),
             Err(error) => {
                 let _ = std::fs::remove_dir(&at);
-                Err(error)
+                Err(error).at(Step::Cgroup, at.display().to_string())
             }
         }
+    }
+
+    pub(super) fn limit(&self, limits: &BoxLimits) -> Result<(), JailError> {
+        let at = &self.at;
+        write(at, "memory.max", &limits.memory_bytes.to_string())?;
+        // Absent where swap is not accounted; then there is none to bound.
+        for file in ["memory.swap.max", "memory.zswap.max"] {
+            if at.join(file).exists() {
+                write(at, file, "0")?;
+            }
+        }
+        // One more than user code may have: PID 1.
+        write(at, "pids.max", &(limits.pids + 1).to_string())?;
+        write(at, "cpu.max", &format!("{} 100000", u64::from(limits.cpu_millis) * 100))
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -53,17 +63,4 @@ impl Group {
             pids_refused: read_keyed(&self.at, "pids.events", "max ").unwrap_or(0),
         }
     }
-}
-
-fn set_limits(at: &Path, limits: &BoxLimits) -> Result<(), JailError> {
-    write(at, "memory.max", &limits.memory_bytes.to_string())?;
-    // Absent where swap is not accounted; then there is none to bound.
-    for file in ["memory.swap.max", "memory.zswap.max"] {
-        if at.join(file).exists() {
-            write(at, file, "0")?;
-        }
-    }
-    // One more than user code may have: PID 1.
-    write(at, "pids.max", &(limits.pids + 1).to_string())?;
-    write(at, "cpu.max", &format!("{} 100000", u64::from(limits.cpu_millis) * 100))
 }

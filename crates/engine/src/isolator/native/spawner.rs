@@ -1,6 +1,7 @@
 //! The engine's end of the spawner: one order at a time, each answered before the next.
 
 use crate::EngineError;
+use jail::spec::JailSpec;
 use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -17,7 +18,8 @@ use tokio::net::UnixStream;
 #[derive(Debug)]
 pub(super) struct Spawner {
     socket: Socket,
-    process: Child,
+    /// None for one that was forked off before there was an engine.
+    process: Option<Child>,
 }
 
 /// A spawner can be started before there is an async runtime, and is spoken to only when there is one.
@@ -45,6 +47,25 @@ fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
 }
 
 impl Spawner {
+    /// One that runs already, at the other end of this socket.
+    pub(super) fn at(socket: StdStream) -> std::io::Result<Spawner> {
+        socket.set_nonblocking(true)?;
+        Ok(Spawner { socket: Socket::Fresh(Some(socket)), process: None })
+    }
+
+    /// Tells a spawner that was not spoken to yet what it will be asked for.
+    pub(super) fn expect(&self, spec: &JailSpec) -> Result<(), EngineError> {
+        let order = pack(&Order::Expect { spec: Box::new(spec.clone()) }).map_err(|e| broken("order", &e))?;
+        if let Socket::Fresh(Some(socket)) = &self.socket {
+            // An empty socket takes all of it; should it not, the spawner would wait for the rest for ever.
+            let sent = std::io::Write::write(&mut &*socket, &order).map_err(|e| broken("spawner", &e))?;
+            if sent != order.len() {
+                return Err(EngineError::Broken("the spawner does not listen".into()));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn start(executor: &Path) -> Result<Spawner, EngineError> {
         let (ours, theirs) = StdStream::pair().map_err(|e| broken("spawner", &e))?;
         ours.set_nonblocking(true).map_err(|e| broken("spawner", &e))?;
@@ -60,7 +81,7 @@ impl Spawner {
                     "`make build` leaves it beside `sandboxd`; `SANDBOXD_EXECUTOR` names another".into(),
                 ),
             })?;
-        Ok(Spawner { socket: Socket::Fresh(Some(ours)), process })
+        Ok(Spawner { socket: Socket::Fresh(Some(ours)), process: Some(process) })
     }
 
     /// Gives an order and waits for its answer.
@@ -88,7 +109,7 @@ impl Spawner {
         socket.write_all(&text[sent..]).await.map_err(hung_up)?;
         let mut answer = Vec::new();
         loop {
-            if let Some(reply) = unpack(&answer).map_err(|e| broken("the spawner's answer", &e))? {
+            if let Some((reply, _)) = unpack(&answer).map_err(|e| broken("the spawner's answer", &e))? {
                 return Ok(reply);
             }
             if socket.read_buf(&mut answer).await.map_err(hung_up)? == 0 {
@@ -101,6 +122,8 @@ impl Spawner {
 impl Drop for Spawner {
     fn drop(&mut self) {
         // One that broke is dead already and must not stay as a zombie.
-        let _ = self.process.try_wait();
+        if let Some(process) = &mut self.process {
+            let _ = process.try_wait();
+        }
     }
 }

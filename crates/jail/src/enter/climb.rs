@@ -1,0 +1,171 @@
+//! The process that becomes PID 1, from the moment it is forked to the moment it serves the engine.
+
+use super::gate::Gate;
+use crate::cgroup::MeterFds;
+use crate::error::{At, JailError, Step};
+use crate::identity;
+use crate::mounts::{Root, Sources};
+use crate::spec::{CgroupKind, HostDirMode, InitSpec, JailSpec, Network};
+use crate::{caps, fds, keyring, net_ns, sys};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use rustix::thread::CapabilitySet;
+use std::fs::File;
+use std::io::Write;
+
+/// What PID 1 begins with.
+#[derive(Debug)]
+pub struct Landed {
+    /// What it has to know of its box.
+    pub spec: InitSpec,
+    /// The stream to the engine.
+    pub control: OwnedFd,
+    /// Descriptors by which it follows its own box.
+    pub meters: MeterFds,
+}
+
+/// What it inherits of the spawner; everything else is closed.
+pub(super) struct Inherited {
+    pub(super) gate: Gate,
+    pub(super) report: OwnedFd,
+    pub(super) meters: MeterFds,
+    pub(super) doors: Vec<File>,
+}
+
+pub(super) struct Climber {
+    pub(super) two_ids: bool,
+    pub(super) kind: CgroupKind,
+    pub(super) init: fn(Landed) -> i32,
+}
+
+/// A box whose walls stand: its final specification, the stream to the engine, the one meter that only PID 1
+/// itself can open, and whether its root is overlays of its own.
+struct Standing {
+    spec: JailSpec,
+    control: OwnedFd,
+    io: OwnedFd,
+    overlay: bool,
+}
+
+impl Climber {
+    pub(super) fn climb(&self, inherited: Inherited) -> ! {
+        let Inherited { gate, report, meters, doors } = inherited;
+        let standing = match self.rungs(&gate, doors) {
+            Ok(standing) => standing,
+            Err(error) => {
+                // Nobody is left to tell when this fails.
+                let _ = File::from(report).write_all(&crate::job::encode(&error));
+                sys::exit_now(1)
+            }
+        };
+        match self.land(report, meters, standing) {
+            Ok(landed) => sys::exit_now((self.init)(landed)),
+            Err(_) => sys::exit_now(1),
+        }
+    }
+
+    /// Everything up to the last descriptor.
+    fn rungs(&self, gate: &Gate, doors: Vec<File>) -> Result<Standing, JailError> {
+        for mut door in doors {
+            door.write_all(b"0").at(Step::Cgroup, "enter")?;
+        }
+        rustix::process::setsid().at(Step::Namespaces, "setsid")?;
+        sys::own_cgroup_view().at(Step::Namespaces, "cgroup")?;
+        // The first specification comes when the id maps are written.
+        let (draft, _) = gate.receive()?;
+        let sources = Sources::open(&draft, &draft.host_dirs)?;
+        self.take_ids()?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .at(Step::Namespaces, "death signal")?;
+        rustix::system::sethostname(draft.hostname.as_bytes()).at(Step::Namespaces, "host name")?;
+        if draft.network == Network::None {
+            net_ns::loopback()?;
+        }
+        keyring::fresh()?;
+        let mut root = Root::build(&draft, sources, identity::USER)?;
+
+        let (spec, control) = gate.receive()?;
+        let control =
+            control.ok_or_else(|| JailError::new(Step::Descriptors, "no control stream", Errno::BADF))?;
+        let added = spec.host_dirs.get(draft.host_dirs.len()..).unwrap_or_default();
+        root.settle(&spec, added, identity::USER)?;
+        let overlay = root.enter()?;
+        let io = self.become_unreadable()?;
+        caps::bound_to(CapabilitySet::SETPCAP)?;
+        caps::lock_secure_bits()?;
+        caps::bound_to(CapabilitySet::empty())?;
+        caps::only(if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() })?;
+        rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        Ok(Standing { spec, control, io, overlay })
+    }
+
+    /// Nobody may look at PID 1, least of all user code that shares its uid. Neither may it look at itself
+    /// from then on, so what it will want to know is opened before.
+    fn become_unreadable(&self) -> Result<OwnedFd, JailError> {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let set = |how| set_dumpable_behavior(how).at(Step::Capabilities, "make PID 1 unreadable");
+        set(DumpableBehavior::Dumpable)?;
+        let io = rustix::fs::open("/proc/self/io", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        set(DumpableBehavior::NotDumpable)?;
+        io.at(Step::Mounts, "/proc/self/io")
+    }
+
+    /// Until here the outside uid is still the spawner's, which only [`Sources::open`] needs.
+    fn take_ids(&self) -> Result<(), JailError> {
+        if !self.two_ids {
+            return Ok(());
+        }
+        let (uid, gid) = (rustix::process::Uid::ROOT, rustix::process::Gid::ROOT);
+        rustix::thread::set_thread_res_gid(gid, gid, gid).at(Step::Ids, "gid")?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).at(Step::Ids, "uid")
+    }
+
+    /// Lets go of every descriptor of the spawner, and reports that the box stands.
+    fn land(&self, report: OwnedFd, meters: MeterFds, standing: Standing) -> Result<Landed, JailError> {
+        let Standing { spec, control, io, overlay } = standing;
+        let null = || {
+            rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+                .at(Step::Descriptors, "/dev/null")
+        };
+        let has = [meters.oom.is_some(), meters.cpu.is_some()];
+        let held = [report, control, io].into_iter().chain(meters.oom).chain(meters.cpu).collect();
+        let mut held = fds::exactly(vec![null()?, null()?, null()?], held)?.into_iter();
+        let lost = || JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF);
+        let mut report = File::from(held.next().ok_or_else(lost)?);
+        let (control, io) = (held.next().ok_or_else(lost)?, held.next());
+        let [oom, cpu] = has.map(|has| if has { held.next() } else { None });
+        let ready = if overlay { READY } else { READY_WITHOUT_OVERLAY };
+        report.write_all(&[ready]).at(Step::Descriptors, "report")?;
+        let spec = InitSpec {
+            user: identity::USER,
+            two_ids: self.two_ids,
+            limits: spec.limits,
+            cgroup: self.kind,
+            profile: spec.profile,
+            writable: writable(&spec),
+        };
+        Ok(Landed { spec, control, meters: MeterFds { oom, cpu, io } })
+    }
+}
+
+fn writable(spec: &JailSpec) -> Vec<std::path::PathBuf> {
+    let scratch = spec.scratch.iter().map(|dir| dir.target.clone());
+    let changed = spec.host_dirs.iter().filter(|dir| dir.mode != HostDirMode::ReadOnly);
+    scratch.chain(changed.map(|dir| dir.target.clone())).collect()
+}
+
+const READY: u8 = b'+';
+const READY_WITHOUT_OVERLAY: u8 = b'-';
+
+/// One byte says that the box stands, with or without overlays; more is the rung that broke.
+pub(super) fn understand(report: &[u8]) -> Result<bool, JailError> {
+    match report {
+        [] => Err(JailError::new(Step::Namespaces, "PID 1 died before it was ready", Errno::CHILD)),
+        [READY] => Ok(true),
+        [READY_WITHOUT_OVERLAY] => Ok(false),
+        other => Err(crate::job::decode(other)),
+    }
+}
