@@ -48,9 +48,9 @@ pub(crate) fn run(json: bool) -> Result<ExitCode> {
     })?;
     let good = rows.iter().filter(|row| row.ok).count();
     if json {
-        println!("{}", serde_json::to_string(&rows)?);
+        show::print(&serde_json::to_string(&rows)?)?;
     } else {
-        print(&rows, good);
+        show::print(&page(&rows, good))?;
     }
     Ok(if good == rows.len() && good > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -113,7 +113,7 @@ fn of_execution(language: String, execution: Execution) -> Row {
     }
 }
 
-fn print(rows: &[Row], good: usize) {
+fn page(rows: &[Row], good: usize) -> String {
     let mut table = show::table(&["LANGUAGE", "SAYS", "TIME", "MEMORY", "ISOLATION"]);
     for row in rows {
         let isolation = row.isolation.as_ref().map_or("-".into(), |receipt| {
@@ -132,6 +132,5 @@ fn print(rows: &[Row], good: usize) {
             isolation,
         ]);
     }
-    println!("{table}");
-    println!("{good} of {} said hello, each in a sandbox of its own", rows.len());
+    format!("{table}\n{good} of {} said hello, each in a sandbox of its own", rows.len())
 }

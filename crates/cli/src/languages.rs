@@ -29,7 +29,7 @@ pub(crate) fn run(json: bool) -> Result<ExitCode> {
         asked.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     if json {
-        println!("{}", serde_json::to_string(&rows)?);
+        show::print(&serde_json::to_string(&rows)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = show::table(&["LANGUAGE", "VERSION", "WARM", "STATE", "ALSO KNOWN AS"]);
@@ -42,7 +42,7 @@ pub(crate) fn run(json: bool) -> Result<ExitCode> {
         };
         table.add_row([row.name.clone(), version, warm, state, row.aliases.join(" ")]);
     }
-    println!("{table}");
+    show::print(&table.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 

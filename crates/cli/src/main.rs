@@ -19,6 +19,8 @@ use std::process::ExitCode;
 
 /// We failed, not the program.
 const OURS: u8 = 125;
+/// Somebody ended the run from outside.
+const INTERRUPTED: u8 = 130;
 /// The caller asked for something that cannot be.
 const MISUSE: u8 = 2;
 

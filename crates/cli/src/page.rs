@@ -40,10 +40,7 @@ pub(crate) fn manual() -> Result<ExitCode> {
     print(&page)
 }
 
-/// A reader that has seen enough is no failure.
 fn print(bytes: &[u8]) -> Result<ExitCode> {
-    match std::io::stdout().write_all(bytes) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    crate::show::print(String::from_utf8_lossy(bytes).trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Errors as people see them: one line of what, one of what to do.
 
-use crate::{MISUSE, OURS};
+use crate::{INTERRUPTED, MISUSE, OURS};
 use anstream::eprintln;
 use engine::EngineError;
 use owo_colors::OwoColorize;
@@ -12,6 +12,7 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     let message = format!("{error:#}");
     complain(message.trim(), known.and_then(EngineError::hint));
     match known {
+        Some(EngineError::Cancelled) => ExitCode::from(INTERRUPTED),
         Some(EngineError::Invalid { .. }) => ExitCode::from(MISUSE),
         _ if error.downcast_ref::<std::io::Error>().is_some() => ExitCode::from(MISUSE),
         _ => ExitCode::from(OURS),
@@ -24,6 +25,11 @@ pub(crate) fn complain(message: &str, hint: Option<&str>) {
     if let Some(hint) = hint {
         eprintln!("{} {}", "hint:".cyan().bold(), one_line(hint));
     }
+}
+
+/// Something to know before it is too late.
+pub(crate) fn warn(message: &str) {
+    eprintln!("{} {}", "warning:".yellow().bold(), one_line(message));
 }
 
 /// What a terminal would take for a command is shown, not sent.

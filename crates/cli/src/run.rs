@@ -10,11 +10,7 @@ use engine::{Engine, Event, Execution, Request, Status};
 use std::io::{IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::Arc;
 use tokio::sync::mpsc;
-
-/// What ended the run from outside.
-const INTERRUPTED: u8 = 130;
 
 /// Forks a spawner off before anything else is done, and returns our end of its socket.
 ///
@@ -38,7 +34,7 @@ pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode
     let request = request::build(&args, engine.catalogue())?;
     let artifacts = args.artifacts.as_deref().map(artifacts::Folder::open).transpose()?;
     if args.unsafe_no_isolation && !args.quiet && !args.json {
-        report::complain("NO ISOLATION: this program can do whatever you can", None);
+        report::warn("NO ISOLATION: this program can do whatever you can");
     }
     let execution = runtime.block_on(execute(&engine, &request, &args))?;
     if let Some(folder) = artifacts {
@@ -48,7 +44,7 @@ pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string(&execution)?);
+        show::print(&serde_json::to_string(&execution)?)?;
     } else if !args.quiet {
         epilogue(&execution, args.metrics);
     }
@@ -57,7 +53,7 @@ pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode
 
 async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<Execution> {
     let (events, mut happening) = mpsc::channel(64);
-    let cancel = Arc::clone(&request.cancel);
+    let cancel = request.cancel.clone();
     let live = !args.json;
     let quiet = args.quiet;
     let printer = async move {
@@ -68,13 +64,13 @@ async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<E
                 open = progress.show(event);
                 if !open {
                     // Nobody reads our output any more, so nobody wants the program's.
-                    cancel.notify_waiters();
+                    cancel.cancel();
                 }
             }
         }
         progress.done();
     };
-    let cancel = Arc::clone(&request.cancel);
+    let cancel = request.cancel.clone();
     let work = async {
         let outcome = engine.execute(request, &events).await;
         drop(events);
@@ -90,7 +86,7 @@ async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<E
                 },
                 None => drop(tokio::signal::ctrl_c().await),
             }
-            cancel.notify_waiters();
+            cancel.cancel();
         }
     };
     tokio::select! {
@@ -215,7 +211,7 @@ fn exit_code(execution: &Execution) -> u8 {
     match execution.status {
         Status::TimedOut | Status::CpuLimit => 124,
         Status::OutOfMemory => 137,
-        Status::Cancelled => INTERRUPTED,
+        Status::Cancelled => crate::INTERRUPTED,
         Status::StartFailed | Status::InfraError => crate::OURS,
         Status::OutputLimit => 153,
         _ => match (execution.exit_code, execution.signal) {

@@ -6,7 +6,7 @@ use engine::limits::{Ceiling, bytes, cores, duration};
 use std::path::PathBuf;
 
 /// Every variable that is looked at, with what it means. The manual page lists them.
-pub(crate) const VARIABLES: [(&str, &str); 8] = [
+pub(crate) const VARIABLES: [(&str, &str); 11] = [
     ("SANDBOXD_EXECUTOR", "program that runs inside sandboxes, instead of the one beside `sandboxd`"),
     (
         "SANDBOXD_CACHE_DIR",
@@ -17,6 +17,9 @@ pub(crate) const VARIABLES: [(&str, &str); 8] = [
     ("SANDBOXD_MAX_CPUS", "most cores a run may ask for, instead of the host's"),
     ("SANDBOXD_MAX_PIDS", "most processes a run may ask for, instead of 16384"),
     ("SANDBOXD_MAX_DISK", "most storage a run may ask for, instead of the host's memory"),
+    ("SANDBOXD_MAX_CPU_TIME", "most CPU time a run may ask for, instead of 1h for each core"),
+    ("SANDBOXD_MAX_INODES", "most files a run may ask for, instead of 1000000"),
+    ("SANDBOXD_MAX_OPEN_FILES", "most open files a run may ask for, instead of 65536"),
     ("SANDBOXD_MAX_OUTPUT", "most output a run may ask to be kept, instead of 64M"),
 ];
 
@@ -49,6 +52,9 @@ fn ceiling() -> Result<Ceiling> {
     lower(&mut most.cpu_millis, "SANDBOXD_MAX_CPUS", cores)?;
     lower(&mut most.pids, "SANDBOXD_MAX_PIDS", number)?;
     lower(&mut most.disk_bytes, "SANDBOXD_MAX_DISK", bytes)?;
+    lower(&mut most.cpu_time_ms, "SANDBOXD_MAX_CPU_TIME", duration)?;
+    lower(&mut most.disk_inodes, "SANDBOXD_MAX_INODES", number)?;
+    lower(&mut most.open_files, "SANDBOXD_MAX_OPEN_FILES", number)?;
     lower(&mut most.output_bytes, "SANDBOXD_MAX_OUTPUT", bytes)?;
     Ok(ceiling)
 }
@@ -57,7 +63,8 @@ fn ceiling() -> Result<Ceiling> {
 fn lower(field: &mut u64, name: &str, read: impl Fn(&str) -> Result<u64, String>) -> Result<()> {
     let Some(text) = std::env::var_os(name) else { return Ok(()) };
     let text = text.to_string_lossy();
-    let value = read(&text).map_err(|e| engine::EngineError::invalid(name, e))?;
+    let value = read(&text)
+        .map_err(|e| engine::EngineError::invalid(name, e).with_hint("correct the variable, or unset it"))?;
     *field = value.min(*field);
     Ok(())
 }

@@ -1,6 +1,15 @@
 //! Numbers and tables for people.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use std::io::Write;
+
+/// Prints a line. A reader that has seen enough is no failure.
+pub(crate) fn print(line: &str) -> std::io::Result<()> {
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
 
 /// A table without lines, as wide as the terminal allows.
 pub(crate) fn table(header: &[&str]) -> Table {

@@ -2,15 +2,15 @@
 //!
 //! What the executor says is checked, not believed: sizes, counts and order are bounded here again.
 
-use crate::EngineError;
 use crate::engine::Event;
+use crate::{Cancel, EngineError};
 use protocol::{Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 /// How long after its time-out a job may still take to report.
@@ -73,7 +73,7 @@ pub(crate) async fn hold(
     job: &Job,
     words: &[u8],
     events: &mpsc::Sender<Event>,
-    cancel: &Notify,
+    cancel: &Cancel,
 ) -> Heard {
     let (read, mut write) = stream.into_split();
     let mut listener = Listener { read, reader: Reader::default(), job, events, heard: Heard::default() };
@@ -106,9 +106,9 @@ pub(crate) async fn hold(
 }
 
 /// Resolves when the caller cancels, or nobody listens to the events any more.
-async fn cancelled(cancel: &Notify, events: &mpsc::Sender<Event>) {
+async fn cancelled(cancel: &Cancel, events: &mpsc::Sender<Event>) {
     tokio::select! {
-        () = cancel.notified() => {}
+        () = cancel.cancelled() => {}
         () = events.closed() => {}
     }
 }

@@ -88,7 +88,7 @@ impl Engine {
     ) -> Result<Execution, EngineError> {
         let runtime = self.catalogue.by_name(&request.language)?;
         let limits = Limits::resolve(request.limits, runtime.limits(), &self.ceiling)?;
-        let main = checked(request, runtime)?;
+        let main = checked(request, runtime, &limits)?;
         let found = find::find(runtime)?;
         let host_dirs = match request.unsafe_no_isolation {
             false => self.host_dirs(request, runtime, &found, events).await?,

@@ -31,6 +31,9 @@ pub enum EngineError {
         /// What usually helps.
         hint: Option<String>,
     },
+    /// The caller gave up before anything ran.
+    #[error("it was cancelled")]
+    Cancelled,
     /// Something of ours broke.
     #[error("{0}")]
     Broken(String),
@@ -48,7 +51,7 @@ impl EngineError {
             EngineError::Invalid { hint, .. }
             | EngineError::Unavailable { hint, .. }
             | EngineError::Refused { hint, .. } => *hint = Some(advice.into()),
-            EngineError::Broken(_) => {}
+            EngineError::Cancelled | EngineError::Broken(_) => {}
         }
         self
     }
@@ -59,7 +62,7 @@ impl EngineError {
             EngineError::Invalid { hint, .. }
             | EngineError::Unavailable { hint, .. }
             | EngineError::Refused { hint, .. } => hint.as_deref(),
-            EngineError::Broken(_) => None,
+            EngineError::Cancelled | EngineError::Broken(_) => None,
         }
     }
 }

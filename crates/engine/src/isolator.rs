@@ -56,6 +56,14 @@ pub struct Place {
     pub receipt: Receipt,
 }
 
+/// The executor cannot be started, or is none.
+fn no_executor(path: &std::path::Path, why: &dyn std::fmt::Display) -> EngineError {
+    EngineError::Unavailable {
+        what: format!("the executor `{}` does not work: {why}", path.display()),
+        hint: Some("`make build` leaves it beside `sandboxd`; `SANDBOXD_EXECUTOR` names another".into()),
+    }
+}
+
 /// A stream to an executor that does not exist yet: our end, with as much of the opening in it as it takes,
 /// and its own.
 fn open_stream(opening: &[u8]) -> Result<(UnixStream, std::os::unix::net::UnixStream, usize), EngineError> {

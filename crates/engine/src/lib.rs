@@ -5,6 +5,7 @@
 //! runs user code: an executor does, inside a place an [`isolator`] made.
 
 mod cache;
+mod cancel;
 mod conversation;
 mod engine;
 mod error;
@@ -15,6 +16,7 @@ mod rootfs;
 pub mod runtime;
 
 pub use cache::cache_directory;
+pub use cancel::Cancel;
 pub use engine::{Engine, Event, Request, SourceFile};
 pub use error::EngineError;
 pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Status};

@@ -86,12 +86,12 @@ pub struct Ceiling(pub Limits);
 impl Default for Ceiling {
     /// The host itself, and for the rest what no honest run exceeds.
     fn default() -> Ceiling {
-        let memory_bytes = host_memory();
+        let (memory_bytes, cores) = (host_memory(), host_cores());
         Ceiling(Limits {
             timeout_ms: 3_600_000,
-            cpu_time_ms: 3_600_000 * host_cores(),
+            cpu_time_ms: 3_600_000 * cores,
             memory_bytes,
-            cpu_millis: 1000 * host_cores(),
+            cpu_millis: 1000 * cores,
             pids: 16_384,
             disk_bytes: memory_bytes,
             disk_inodes: 1_000_000,
@@ -234,8 +234,9 @@ impl Limits {
     }
 }
 
+/// Cores this process may run on. Not what the standard library says: it reads a dozen files to find out.
 fn host_cores() -> u64 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u64)
+    rustix::thread::sched_getaffinity(None).map_or(1, |cores| u64::from(cores.count()))
 }
 
 fn host_memory() -> u64 {

@@ -7,7 +7,6 @@ use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 use crate::meters::Meters;
@@ -18,8 +17,6 @@ pub(crate) trait Ground {
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError>;
     /// Ends every process of the job.
     fn kill_all(&self);
-    /// Does file work as the user.
-    fn as_user<T>(&self, work: impl FnOnce() -> T) -> T;
     /// Where the user's files are.
     fn workspace(&self) -> &Path;
     /// Where compilers leave their output.
@@ -41,8 +38,7 @@ pub(crate) struct Walled {
 }
 
 impl Walled {
-    pub(crate) fn new(spec: InitSpec, meters: MeterFds) -> Result<Walled, String> {
-        let proof = SingleThreaded::of_init().ok_or("not PID 1 of a sandbox")?;
+    pub(crate) fn new(proof: SingleThreaded, spec: InitSpec, meters: MeterFds) -> Result<Walled, String> {
         let meters = Meters::of_box(spec.cgroup, meters);
         let ready = Ready::prepare(proof, spec).map_err(|e| e.to_string())?;
         Ok(Walled { ready, meters })
@@ -56,10 +52,6 @@ impl Ground for Walled {
 
     fn kill_all(&self) {
         self.ready.kill_all();
-    }
-
-    fn as_user<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.ready.as_user(work)
     }
 
     fn workspace(&self) -> &Path {
@@ -79,7 +71,7 @@ impl Ground for Walled {
     }
 
     fn seccomp_sha256(&self) -> Option<String> {
-        Some(crate::artifacts::hex(&Sha256::digest(self.ready.filter().as_bytes())))
+        Some(self.ready.init().profile.sha256().to_owned())
     }
 
     fn landlock_abi(&self) -> u32 {
@@ -111,6 +103,15 @@ impl Plain {
     }
 }
 
+impl Plain {
+    /// Removes the workspace and everything beside it.
+    pub(crate) fn remove(&self) {
+        if let Some(folder) = self.spec.workspace.parent() {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
 impl Ground for Plain {
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
         jail::job::start_plain(&self.proof, &self.spec.limits, program, streams)
@@ -130,10 +131,6 @@ impl Ground for Plain {
                 }
             }
         }
-    }
-
-    fn as_user<T>(&self, work: impl FnOnce() -> T) -> T {
-        work()
     }
 
     fn workspace(&self) -> &Path {

@@ -97,10 +97,10 @@ fn run(
     let began = Instant::now();
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
     let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
-    let known = ground.as_user(|| receive_files(control, signals, job, &workspace, &build))?;
+    let known = receive_files(control, signals, job, &workspace, &build)?;
 
     let before = ground.meters().read();
-    let mut watch = Watch::new(ground, job, signals, before);
+    let mut watch = Watch::new(ground, job, signals, &workspace, before);
     let mut built = Vec::new();
     let mut last = (0, Ending::Cancelled);
     for (index, step) in job.steps.iter().enumerate() {
@@ -114,14 +114,14 @@ fn run(
             // Before the next step, which may write there.
             let send = Some((&mut *control, BUILD_STREAM));
             let none = Known::new();
-            built = ground.as_user(|| artifacts::collect(&build, &none, &job.collect, send).0);
+            built = artifacts::collect(&build, &none, &job.collect, send).0;
         }
     }
 
     let after = ground.meters().read();
     let (artifacts, artifacts_truncated) = if job.collect.artifacts {
         let send = job.collect.contents.then_some((&mut *control, 0));
-        ground.as_user(|| artifacts::collect(&workspace, &known, &job.collect, send))
+        artifacts::collect(&workspace, &known, &job.collect, send)
     } else {
         (Vec::new(), false)
     };

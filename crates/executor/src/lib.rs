@@ -23,7 +23,8 @@ use rustix::fd::OwnedFd;
 
 /// Makes sandboxes by order of the engine at the other end of `socket`, until it hangs up.
 pub fn spawner(socket: OwnedFd) -> Result<(), String> {
-    spawner::run(&socket, false)
+    let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
+    spawner::run(proof, &socket, false)
 }
 
 /// Forks a spawner off this process, which must have one thread and should have done nothing yet: what it
@@ -32,9 +33,9 @@ pub fn spawner(socket: OwnedFd) -> Result<(), String> {
 pub fn fork_spawner(proof: &SingleThreaded, socket: OwnedFd) -> std::io::Result<()> {
     match sys::fork_into(proof, 0, None)? {
         sys::Forked::Parent(..) => Ok(()),
-        sys::Forked::Child => {
-            sys::forget_environment(proof);
-            let served = apart(socket).and_then(|socket| spawner::run(&socket, true));
+        sys::Forked::Child(proof) => {
+            sys::forget_environment(&proof);
+            let served = apart(socket).and_then(|socket| spawner::run(proof, &socket, true));
             sys::exit_now(i32::from(served.is_err()))
         }
     }
@@ -54,7 +55,11 @@ fn apart(socket: OwnedFd) -> Result<OwnedFd, String> {
 /// Runs jobs with no isolation at all, as this JSON says.
 pub fn plain(spec: &str, control: OwnedFd) -> Result<(), String> {
     let spec = serde_json::from_str(spec).map_err(|e| format!("bad specification: {e}"))?;
-    job::serve(Control::new(control)?, &ground::Plain::new(spec)?)
+    let ground = ground::Plain::new(spec)?;
+    let served = job::serve(Control::new(control)?, &ground);
+    // The engine may not live to do it.
+    ground.remove();
+    served
 }
 
 /// The life of PID 1 of a box. Returns its exit code.
@@ -62,7 +67,7 @@ fn init(landed: Landed) -> i32 {
     // Only a label for people who look at the host's processes.
     let _ = rustix::thread::set_name(c"sandbox-init");
     let served = Control::new(landed.control).and_then(|mut control| {
-        match ground::Walled::new(landed.spec, landed.meters) {
+        match ground::Walled::new(landed.proof, landed.spec, landed.meters) {
             Ok(ground) => job::serve(control, &ground),
             Err(error) => {
                 control.broken(&error);

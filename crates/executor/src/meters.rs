@@ -1,12 +1,14 @@
 //! What a job uses, read from the kernel; sampled where no cgroup counts.
 
+use jail::beneath::Tree;
 use jail::cgroup::MeterFds;
 use jail::spec::CgroupKind;
 use jail::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 pub(crate) struct Meters {
     kind: CgroupKind,
@@ -30,7 +32,6 @@ pub(crate) struct Reading {
 pub(crate) struct Sample {
     pub(crate) processes: u64,
     pub(crate) memory_bytes: u64,
-    cpu_us: u64,
 }
 
 impl Meters {
@@ -83,7 +84,7 @@ impl Meters {
         match self.kind {
             CgroupKind::V1 => text.trim().parse::<u64>().unwrap_or(0) / 1000,
             CgroupKind::V2 => jail::cgroup::keyed(&text, "usage_usec ").unwrap_or(0),
-            CgroupKind::None => sys::usage_of_children().cpu_micros + sample().cpu_us,
+            CgroupKind::None => sys::usage_of_children().cpu_micros + living_cpu_us(),
         }
     }
 
@@ -106,22 +107,47 @@ fn contents(file: &File) -> String {
     String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
-/// Looks at every process below this one.
-pub(crate) fn sample() -> Sample {
+/// Looks at every process below this one, and at what they keep in files of memory: `scratch` is the file
+/// system of the workspace, whose use is known as a whole.
+pub(crate) fn sample(scratch: &Tree) -> Sample {
     let mut sample = Sample::default();
     let mut shared = 0;
+    let mut nameless = HashMap::new();
     for pid in crate::ground::descendants(std::process::id()) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let kib = |key| jail::cgroup::keyed(&status.replace(" kB", ""), key).unwrap_or(0) * 1024;
         sample.processes += jail::cgroup::keyed(&status, "Threads:").unwrap_or(0);
         sample.memory_bytes += kib("RssAnon:");
         shared = kib("RssShmem:").max(shared);
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        sample.cpu_us += cpu_of(&stat).unwrap_or(0);
+        for fd in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            // Files without a name live in memory, unless they are on the workspace's own file system.
+            if let Ok(meta) = std::fs::metadata(fd.path())
+                && meta.is_file()
+                && meta.nlink() == 0
+                && !scratch.holds(meta.dev())
+            {
+                nameless.insert((meta.dev(), meta.ino()), meta.blocks() * 512);
+            }
+        }
     }
-    // Pages several processes map are counted once, as the largest share any of them has.
-    sample.memory_bytes += shared;
+    let files: u64 = nameless.values().sum();
+    // Pages several processes map are counted once, as the largest share any of them has, or as the files
+    // and segments they belong to.
+    sample.memory_bytes += shared.max(files + segments()) + scratch.used();
     sample
+}
+
+/// Resident bytes of System V shared memory in this ipc namespace, attached or not: column 15 of each line.
+fn segments() -> u64 {
+    let text = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let rss = |line: &str| line.split_whitespace().nth(14)?.parse::<u64>().ok();
+    text.lines().skip(1).filter_map(rss).sum()
+}
+
+/// CPU time of processes that were not waited for yet.
+fn living_cpu_us() -> u64 {
+    let of = |pid| cpu_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    crate::ground::descendants(std::process::id()).into_iter().filter_map(of).sum()
 }
 
 /// User and system time in a stat line, its own and of children it has waited for: fields 14 to 17.

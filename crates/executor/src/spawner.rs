@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
-pub(crate) fn run(socket: &OwnedFd, begin_ahead: bool) -> Result<(), String> {
+pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, begin_ahead: bool) -> Result<(), String> {
     // A signal from the terminal is for the engine to act upon.
     let _ = rustix::process::setsid();
     if rustix::process::geteuid().is_root() {
@@ -23,7 +23,6 @@ pub(crate) fn run(socket: &OwnedFd, begin_ahead: bool) -> Result<(), String> {
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("could not make the spawner unreadable: {e}"))?;
     }
-    let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
     let workshop = Workshop::open(proof, crate::init).map_err(|e| e.to_string())?;
     let mut spawner = Spawner { workshop, boxes: HashMap::new(), ahead: None, dying: Vec::new() };
     if begin_ahead {

@@ -9,6 +9,7 @@ use crate::job::{clear, reap};
 use crate::meters::{Reading, Sample, sample};
 use crate::pipes::{Input, Output};
 use jail::JailError;
+use jail::beneath::Tree;
 use jail::job::Program;
 use protocol::{Ending, FromExecutor, FromHost, Job, Kind, Step, StepKind, Written};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +28,7 @@ pub(crate) struct Watch<'a, G: Ground> {
     ground: &'a G,
     job: &'a Job,
     signals: &'a OwnedFd,
+    scratch: &'a Tree,
     before: Reading,
     deadline: Instant,
     next_cpu: Instant,
@@ -39,12 +41,19 @@ pub(crate) struct Watch<'a, G: Ground> {
 }
 
 impl<'a, G: Ground> Watch<'a, G> {
-    pub(crate) fn new(ground: &'a G, job: &'a Job, signals: &'a OwnedFd, before: Reading) -> Self {
+    pub(crate) fn new(
+        ground: &'a G,
+        job: &'a Job,
+        signals: &'a OwnedFd,
+        scratch: &'a Tree,
+        before: Reading,
+    ) -> Self {
         let now = Instant::now();
         Watch {
             ground,
             job,
             signals,
+            scratch,
             before,
             deadline: now + Duration::from_millis(job.limits.wall_ms),
             next_cpu: now,
@@ -168,10 +177,7 @@ impl<'a, G: Ground> Watch<'a, G> {
         }
         if self.next_sample.is_some_and(|at| now >= at) {
             self.next_sample = Some(now + SAMPLE_EVERY);
-            let sample = sample();
-            self.most.processes = self.most.processes.max(sample.processes);
-            self.most.memory_bytes = self.most.memory_bytes.max(sample.memory_bytes);
-            if sample.memory_bytes > self.ground.limits().memory_bytes {
+            if self.look() {
                 return Some(Ending::OutOfMemory);
             }
         }
@@ -238,10 +244,26 @@ impl<'a, G: Ground> Watch<'a, G> {
         control.hung_up()
     }
 
+    /// Looks at all processes. Whether they use more memory than they may.
+    fn look(&mut self) -> bool {
+        let sample = sample(self.scratch);
+        self.most.processes = self.most.processes.max(sample.processes);
+        self.most.memory_bytes = self.most.memory_bytes.max(sample.memory_bytes);
+        sample.memory_bytes > self.ground.limits().memory_bytes
+    }
+
     /// What the kernel says of the program.
-    fn ending(&self, status: WaitStatus) -> Ending {
+    fn ending(&mut self, status: WaitStatus) -> Ending {
         if self.ground.meters().ran_out(&self.before) {
             return Ending::OutOfMemory;
+        }
+        if self.next_sample.is_some() {
+            // What it leaves behind may show what it failed of, and so may its own size.
+            let most = self.ground.limits().memory_bytes;
+            let over = self.look() || jail::sys::usage_of_children().largest_rss_bytes > most;
+            if over && status.exit_status() != Some(0) {
+                return Ending::OutOfMemory;
+            }
         }
         match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Ending::Exited { code },

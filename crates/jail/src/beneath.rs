@@ -169,10 +169,17 @@ impl Tree {
     /// Returns `false` when something was passed over: a name that is not text, nesting too deep, or an end
     /// called by `visit`.
     pub fn walk(&self, visit: &mut dyn FnMut(Entry) -> bool) -> bool {
-        self.walk_below("", DEEPEST, visit)
+        let mut stopped = false;
+        self.walk_below("", DEEPEST, visit, &mut stopped)
     }
 
-    fn walk_below(&self, below: &str, depth: usize, visit: &mut dyn FnMut(Entry) -> bool) -> bool {
+    fn walk_below(
+        &self,
+        below: &str,
+        depth: usize,
+        visit: &mut dyn FnMut(Entry) -> bool,
+        stopped: &mut bool,
+    ) -> bool {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let at = if below.is_empty() { "." } else { below };
         let Ok(fd) = openat2(&self.root, at, flags, Mode::empty(), NO_ESCAPE) else { return false };
@@ -198,12 +205,29 @@ impl Tree {
                 continue;
             };
             if kind == FileType::Directory {
-                complete &= depth > 1 && self.walk_below(path.as_str(), depth - 1, visit);
+                complete &= depth > 1 && self.walk_below(path.as_str(), depth - 1, visit, stopped);
+                if *stopped {
+                    return false;
+                }
             } else if !visit(Entry { path, stat }) {
+                *stopped = true;
                 return false;
             }
         }
         complete
+    }
+
+    /// Bytes in use on the file system beneath, where it is one of memory.
+    pub fn used(&self) -> u64 {
+        const TMPFS: i64 = 0x0102_1994;
+        let in_memory = rustix::fs::fstatfs(&self.root).is_ok_and(|fs| fs.f_type as i64 == TMPFS);
+        let used = |fs: rustix::fs::StatVfs| (fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+        if in_memory { rustix::fs::fstatvfs(&self.root).map_or(0, used) } else { 0 }
+    }
+
+    /// Whether a device number is that of the file system beneath.
+    pub fn holds(&self, device: u64) -> bool {
+        fstat(&self.root).is_ok_and(|stat| stat.st_dev == device)
     }
 
     /// Free bytes and free inodes of the file system beneath.
@@ -300,6 +324,22 @@ mod tests {
             true
         }));
         assert_eq!(seen, 0);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_walk_stops_when_it_is_told_to_however_deep() {
+        let dir = scratch("stop");
+        for name in ["a", "b", "c"] {
+            std::fs::create_dir_all(dir.join(name).join("deep")).unwrap();
+            std::fs::write(dir.join(name).join("deep/file"), "").unwrap();
+        }
+        let mut seen = 0;
+        assert!(!Tree::open(&dir).unwrap().walk(&mut |_| {
+            seen += 1;
+            false
+        }));
+        assert_eq!(seen, 1);
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

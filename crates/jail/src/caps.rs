@@ -1,10 +1,10 @@
 //! Capabilities: none for user code, in all five sets; a handful for PID 1 where it has a uid of its own.
 
 use crate::error::{At, JailError, Step};
+use rustix::io::Errno;
 use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capability_is_in_bounding_set,
-    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
-    set_capabilities_secure_bits,
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits,
 };
 
 /// What PID 1 of a two-id box needs: to start programs as the user, to end them, and to give this up.
@@ -13,20 +13,14 @@ pub const OF_INIT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SETPCAP);
 
-/// Empties the bounding set except for `keep`.
-pub fn bound_to(keep: CapabilitySet) -> Result<(), JailError> {
+/// Empties the bounding set, so that no program can ever gain what is not in it. Needs SETPCAP.
+pub fn empty_bounding_set() -> Result<(), JailError> {
     for bit in 0..64 {
-        let cap = CapabilitySet::from_bits_retain(1 << bit);
-        if keep.contains(cap) {
-            continue;
-        }
-        match capability_is_in_bounding_set(cap) {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+            Ok(()) => {}
             // The kernel knows no capability with this number, and so none above it.
-            Err(_) => break,
-            Ok(false) => {}
-            Ok(true) => {
-                remove_capability_from_bounding_set(cap).at(Step::Capabilities, "bounding set")?;
-            }
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(JailError::new(Step::Capabilities, "bounding set", errno)),
         }
     }
     Ok(())

@@ -201,9 +201,10 @@ impl Workshop {
             .at(Step::Namespaces, "clone3")?;
         let (pid, pidfd) = match forked {
             Forked::Parent(pid, pidfd) => (pid, pidfd),
-            Forked::Child => {
+            Forked::Child(proof) => {
                 drop((gate, report_out));
-                let climber = Climber { two_ids: identity.two_ids(), kind: cgroup.kind(), init: self.init };
+                let climber =
+                    Climber { proof, two_ids: identity.two_ids(), kind: cgroup.kind(), init: self.init };
                 climber.climb(Inherited { gate: theirs, report: report_in, meters, doors })
             }
         };

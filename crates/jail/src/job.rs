@@ -42,16 +42,20 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Builds the walls programs will stand behind. For PID 1 of a box.
+    /// Builds the walls programs will stand behind. For PID 1 of a box, which from now on touches files as the
+    /// user.
     pub fn prepare(proof: SingleThreaded, init: InitSpec) -> Result<Ready, JailError> {
+        if init.two_ids {
+            sys::set_file_ids(init.user);
+            // A change of ids makes the kernel forget both of these.
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                .at(Step::Ids, "death signal")?;
+            rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+                .at(Step::Ids, "make PID 1 unreadable")?;
+        }
         let filter = Filter::new(init.profile);
         let fence = Fence::new(init.writable.iter().map(std::path::PathBuf::as_path))?;
         Ok(Ready { proof, init, filter, fence })
-    }
-
-    /// The filter its programs get.
-    pub fn filter(&self) -> &Filter {
-        &self.filter
     }
 
     /// What PID 1 was told at its start.
@@ -63,17 +67,6 @@ impl Ready {
     pub fn kill_all(&self) {
         // Nothing there to kill is not an error, and nothing else can fail.
         let _ = sys::kill_everybody_else(&self.proof);
-    }
-
-    /// Does `work` with the user's ids for file access.
-    pub fn as_user<T>(&self, work: impl FnOnce() -> T) -> T {
-        if !self.init.two_ids {
-            return work();
-        }
-        sys::set_file_ids(self.init.user);
-        let result = work();
-        sys::set_file_ids(0);
-        result
     }
 
     /// Starts `program` with these standard streams. Returns once it has been executed, or says which rung
@@ -132,7 +125,7 @@ fn start(
 ) -> Result<Pid, JailError> {
     let (report_out, report_in) = pipe_with(PipeFlags::CLOEXEC).at(Step::Exec, "report")?;
     match sys::fork_into(proof, 0, None).at(Step::Exec, "fork")? {
-        Forked::Child => {
+        Forked::Child(_) => {
             drop(report_out);
             let mut report = std::fs::File::from(match report_in.try_clone() {
                 Ok(fd) => fd,

@@ -19,8 +19,8 @@ fn last_errno() -> Errno {
 /// Which side of a fork this is.
 #[derive(Debug)]
 pub enum Forked {
-    /// The new process.
-    Child,
+    /// The new process, with a token of its own.
+    Child(SingleThreaded),
     /// The old process, with the new one's id and a descriptor for it.
     Parent(Pid, OwnedFd),
 }
@@ -47,7 +47,7 @@ pub fn fork_into(
     let pid =
         check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) })?;
     match Pid::from_raw(pid as i32) {
-        None => Ok(Forked::Child),
+        None => Ok(Forked::Child(SingleThreaded::of_fork())),
         // SAFETY: the kernel stored a fresh descriptor that nobody else knows of.
         Some(pid) => Ok(Forked::Parent(pid, unsafe { OwnedFd::from_raw_fd(pidfd) })),
     }

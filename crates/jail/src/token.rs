@@ -16,10 +16,8 @@ impl SingleThreaded {
         (threads == 1).then_some(SingleThreaded(PhantomData))
     }
 
-    /// The token for PID 1 of a box, which started as one thread and never makes another.
-    ///
-    /// Its `/proc` hides PID 1 from everyone, so it cannot be asked there.
-    pub fn of_init() -> Option<SingleThreaded> {
-        (rustix::process::getpid() == rustix::process::Pid::INIT).then_some(SingleThreaded(PhantomData))
+    /// The token of a process that was just forked: it has one thread, whatever its parent had.
+    pub(crate) fn of_fork() -> SingleThreaded {
+        SingleThreaded(PhantomData)
     }
 }

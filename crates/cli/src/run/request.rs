@@ -70,7 +70,7 @@ fn program(args: &RunArgs) -> Result<(String, Vec<u8>)> {
     }
     let path = args.file.as_deref().unwrap_or(Path::new("-"));
     if path == Path::new("-") {
-        return Ok((String::new(), read(&mut std::io::stdin().lock(), "standard input")?));
+        return Ok((String::new(), read("file", &mut std::io::stdin().lock(), "standard input")?));
     }
     let content = read_file("file", path)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| not_text("file", path))?;
@@ -138,7 +138,7 @@ fn input(text: &str, args: &RunArgs) -> Result<Vec<u8>> {
                 .with_hint("pass the program as a file or with `-c`")
                 .into())
         }
-        None if text == "-" => read(&mut std::io::stdin().lock(), "standard input"),
+        None if text == "-" => read("stdin", &mut std::io::stdin().lock(), "standard input"),
         None => Ok(text.as_bytes().to_vec()),
     }
 }
@@ -147,16 +147,20 @@ fn read_file(field: &str, path: &Path) -> Result<Vec<u8>> {
     let mut file = std::fs::File::open(path).map_err(|e| unreadable(field, path, &e))?;
     let meta = file.metadata().map_err(|e| unreadable(field, path, &e))?;
     if meta.is_dir() {
-        return Err(EngineError::invalid(field, format!("`{}` is a directory", path.display())).into());
+        return Err(EngineError::invalid(field, format!("`{}` is a directory", path.display()))
+            .with_hint("name a file; `--file DIR` puts a whole directory beside the program")
+            .into());
     }
-    read(&mut file, &path.display().to_string())
+    read(field, &mut file, &path.display().to_string())
 }
 
-fn read(from: &mut impl Read, name: &str) -> Result<Vec<u8>> {
+fn read(field: &str, from: &mut impl Read, name: &str) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(MOST_INPUT + 1).read_to_end(&mut content).with_context(|| name.to_owned())?;
     if content.len() as u64 > MOST_INPUT {
-        return Err(EngineError::invalid("file", format!("`{name}` is larger than 100M")).into());
+        return Err(EngineError::invalid(field, format!("`{name}` is larger than 100M"))
+            .with_hint("a sandbox takes at most 100M from outside")
+            .into());
     }
     Ok(content)
 }

@@ -38,7 +38,11 @@ impl Engine {
                 Beginning::Draft(draft) => break draft,
                 Beginning::Done(ready) => return Ok(ready),
                 // Somebody else is at it, perhaps in this very process: waiting must not stop them.
-                Beginning::Busy => tokio::time::sleep(Duration::from_millis(100)).await,
+                Beginning::Busy => tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
+                    () = request.cancel.cancelled() => return Err(EngineError::Cancelled),
+                    () = events.closed() => return Err(EngineError::Cancelled),
+                },
             }
         };
         let writable = HostDir {
@@ -104,7 +108,7 @@ impl Engine {
             tokio::select! {
                 heard = &mut talk => break heard,
                 Some(_) = nobody.recv() => {}
-                () = events.closed() => request.cancel.notify_waiters(),
+                () = events.closed() => request.cancel.cancel(),
             }
         };
         let usage = self.native.destroy(&spec.id).await?;
@@ -113,11 +117,13 @@ impl Engine {
         match heard.end {
             End::Finished(result) => match judge(&result, &usage, &spec.limits) {
                 (Status::Success, _) => Ok(()),
+                (Status::Cancelled, _) => Err(EngineError::Cancelled),
                 (_, why) => {
                     let said = String::from_utf8_lossy(&heard.stderr).trim().to_owned();
                     Err(failed(format!("{}: {said}", why.unwrap_or_default())))
                 }
             },
+            End::Cancelled => Err(EngineError::Cancelled),
             other => Err(failed(format!("{other:?}"))),
         }
     }

@@ -1,17 +1,17 @@
 //! What shall be run, and what can be wrong with it.
 
-use crate::limits::Wanted;
+use crate::limits::{Limits, Wanted};
 use crate::runtime::Runtime;
 use crate::runtime::plan::Purpose;
-use crate::{EngineError, Layer, Network, Profile};
+use crate::{Cancel, EngineError, Layer, Network, Profile};
 use jail::beneath::PlainPath;
-use std::sync::Arc;
-use tokio::sync::Notify;
 
 /// Most files of a program.
 const MOST_FILES: usize = 10_000;
 /// Most bytes of all files of a program.
 const MOST_FILE_BYTES: u64 = 100 << 20;
+/// Files and directories of the storage that are ours.
+const OWN_INODES: u64 = 16;
 /// Most bytes of arguments and environment; the kernel's own bound is higher.
 const MOST_WORDS: usize = 1 << 20;
 
@@ -57,8 +57,8 @@ pub struct Request {
     pub allow_weaker: Vec<Layer>,
     /// Whose program it is: caches are never shared between owners.
     pub owner: String,
-    /// Ends the run when notified.
-    pub cancel: Arc<Notify>,
+    /// Ends the run.
+    pub cancel: Cancel,
 }
 
 impl Request {
@@ -79,22 +79,25 @@ impl Request {
             unsafe_no_isolation: false,
             allow_weaker: Vec::new(),
             owner: format!("uid-{}", rustix::process::getuid().as_raw()),
-            cancel: Arc::new(Notify::new()),
+            cancel: Cancel::default(),
         }
     }
 }
 
 /// Checks what only the caller can get wrong. Returns the path of the main file.
-pub(super) fn checked(request: &Request, runtime: &Runtime) -> Result<String, EngineError> {
+pub(super) fn checked(request: &Request, runtime: &Runtime, limits: &Limits) -> Result<String, EngineError> {
     let main = if request.main.path.is_empty() { &runtime.source } else { &request.main.path };
     let mut seen = std::collections::HashSet::new();
     let mut bytes = 0;
     let paths = std::iter::once(main).chain(request.files.iter().map(|file| &file.path));
     for path in paths {
-        let plain =
-            PlainPath::parse(path).map_err(|e| EngineError::invalid("file", format!("`{path}`: {e}")))?;
+        let plain = PlainPath::parse(path).map_err(|e| {
+            EngineError::invalid("file", format!("`{path}`: {e}"))
+                .with_hint("name it by a plain path in the workspace, such as `data/input.csv`")
+        })?;
         if !seen.insert(plain.as_str().to_owned()) {
-            return Err(EngineError::invalid("file", format!("`{path}` is there twice")));
+            return Err(EngineError::invalid("file", format!("`{path}` is there twice"))
+                .with_hint("give one of them another name"));
         }
     }
     for file in request.files.iter().chain([&request.main]) {
@@ -108,6 +111,19 @@ pub(super) fn checked(request: &Request, runtime: &Runtime) -> Result<String, En
         return Err(EngineError::invalid("file", "the files are too large together")
             .with_hint(format!("at most {}", crate::limits::show_bytes(MOST_FILE_BYTES))));
     }
+    if bytes > limits.disk_bytes {
+        let (files, disk) = (crate::limits::show_bytes(bytes), crate::limits::show_bytes(limits.disk_bytes));
+        return Err(EngineError::invalid("disk", format!("the files take {files}, the storage has {disk}"))
+            .with_hint("`--disk` allows more storage, within `--memory`"));
+    }
+    if seen.len() as u64 + OWN_INODES > limits.disk_inodes {
+        let (files, inodes) = (seen.len(), limits.disk_inodes);
+        return Err(EngineError::invalid(
+            "inodes",
+            format!("{files} files do not fit into storage for {inodes}"),
+        )
+        .with_hint("`--inodes` allows more files"));
+    }
     for (name, value) in &request.env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(EngineError::invalid("env", format!("`{name}` cannot be a variable"))
@@ -115,7 +131,8 @@ pub(super) fn checked(request: &Request, runtime: &Runtime) -> Result<String, En
         }
     }
     if request.args.iter().any(|arg| arg.contains('\0')) {
-        return Err(EngineError::invalid("args", "an argument has a NUL byte in it"));
+        return Err(EngineError::invalid("args", "an argument has a NUL byte in it")
+            .with_hint("the kernel ends arguments at NUL bytes; pass such data as a file or as input"));
     }
     let words =
         request.args.iter().map(String::len).chain(request.env.iter().map(|(n, v)| n.len() + v.len() + 2));

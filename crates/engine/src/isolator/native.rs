@@ -7,17 +7,17 @@ mod skeleton;
 mod spawner;
 
 use super::{Isolator, Place, PlaceSpec, open_stream};
-use crate::EngineError;
 use crate::execution::Receipt;
 use crate::rootfs::policy;
 use crate::runtime::plan::Places;
+use crate::{EngineError, Network};
 use async_trait::async_trait;
 use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, ScratchDir};
 use jail::{JailError, Step};
 use protocol::spawner::{Order, Reply};
 use rustix::io::Errno;
 use spawner::Spawner;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 use tokio::sync::Mutex;
@@ -28,20 +28,71 @@ pub struct Native {
     executor: PathBuf,
     spawner: Mutex<Option<Spawner>>,
     standing: Mutex<BTreeSet<String>>,
+    /// Prepared roots by what they have, so that they are looked for once.
+    roots: std::sync::Mutex<HashMap<(Vec<PathBuf>, bool), PathBuf>>,
 }
 
 impl Native {
     /// An isolator whose places run this executor.
     pub fn new(executor: PathBuf) -> Native {
-        Native { executor, spawner: Mutex::default(), standing: Mutex::default() }
+        Native {
+            executor,
+            spawner: Mutex::default(),
+            standing: Mutex::default(),
+            roots: std::sync::Mutex::default(),
+        }
     }
 
     /// Uses a spawner that runs already, at the other end of this socket, and tells it what will be wanted.
     pub fn adopt(&mut self, socket: StdStream) -> Result<(), EngineError> {
         let spawner = Spawner::at(socket).map_err(|e| EngineError::Broken(format!("spawner: {e}")))?;
-        spawner.expect(&jail_spec(&PlaceSpec::usual())?)?;
+        spawner.expect(&self.jail_spec(&PlaceSpec::usual())?)?;
         *self.spawner.get_mut() = Some(spawner);
         Ok(())
+    }
+
+    /// The specification of a box: the policy, and what this place asks for beside it.
+    fn jail_spec(&self, spec: &PlaceSpec) -> Result<JailSpec, EngineError> {
+        let policy = policy();
+        let strict = spec.profile == crate::Profile::Strict;
+        let is_tree = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+        let own = policy.host.iter().map(|tree| tree.path.clone()).filter(is_tree).map(|path| HostDir {
+            source: path.clone(),
+            target: path,
+            mode: HostDirMode::ReadOnly,
+        });
+        let host_dirs: Vec<HostDir> = own.chain(spec.host_dirs.iter().cloned()).collect();
+        let targets: Vec<PathBuf> = host_dirs.iter().map(|dir| dir.target.clone()).collect();
+        Ok(JailSpec {
+            id: spec.id.clone(),
+            hostname: "sandbox".into(),
+            skeleton: self.root(targets, spec.network)?,
+            host_dirs,
+            scratch: policy
+                .scratch
+                .iter()
+                .map(|dir| ScratchDir { target: dir.path.clone(), mode: dir.mode, exec: dir.exec })
+                .collect(),
+            devices: policy.device.iter().map(|device| device.name.clone()).collect(),
+            proc_masks: policy.proc.masked.iter().map(|[name, _]| name.clone()).collect(),
+            proc_read_only: policy.proc.read_only.iter().map(|[name, _]| name.clone()).collect(),
+            proc_pids_only: strict,
+            network: spec.network,
+            profile: spec.profile,
+            limits: spec.limits.of_box(),
+            allow_weaker: spec.allow_weaker.clone(),
+        })
+    }
+
+    fn root(&self, targets: Vec<PathBuf>, network: Network) -> Result<PathBuf, EngineError> {
+        let key = (targets, network == Network::Host);
+        let mut roots = self.roots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(root) = roots.get(&key) {
+            return Ok(root.clone());
+        }
+        let root = skeleton::prepare(&key.0, network)?;
+        roots.insert(key, root.clone());
+        Ok(root)
     }
 
     async fn order(&self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
@@ -80,7 +131,7 @@ impl Isolator for Native {
     async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError> {
         crate::rootfs::check()?;
         let (stream, theirs, told) = open_stream(opening)?;
-        let order = Order::Make { spec: Box::new(jail_spec(spec)?) };
+        let order = Order::Make { spec: Box::new(self.jail_spec(spec)?) };
         match self.order(&order, Some(theirs)).await? {
             Reply::Made { layers } => {
                 self.standing.lock().await.insert(spec.id.clone());
@@ -109,39 +160,6 @@ impl Isolator for Native {
     async fn list(&self) -> Vec<String> {
         self.standing.lock().await.iter().cloned().collect()
     }
-}
-
-/// The specification of a box: the policy, and what this place asks for beside it.
-fn jail_spec(spec: &PlaceSpec) -> Result<JailSpec, EngineError> {
-    let policy = policy();
-    let strict = spec.profile == crate::Profile::Strict;
-    let is_tree = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-    let own = policy.host.iter().map(|tree| tree.path.clone()).filter(is_tree).map(|path| HostDir {
-        source: path.clone(),
-        target: path,
-        mode: HostDirMode::ReadOnly,
-    });
-    let host_dirs: Vec<HostDir> = own.chain(spec.host_dirs.iter().cloned()).collect();
-    let targets: Vec<PathBuf> = host_dirs.iter().map(|dir| dir.target.clone()).collect();
-    Ok(JailSpec {
-        id: spec.id.clone(),
-        hostname: "sandbox".into(),
-        skeleton: skeleton::prepare(&targets, spec.network)?,
-        host_dirs,
-        scratch: policy
-            .scratch
-            .iter()
-            .map(|dir| ScratchDir { target: dir.path.clone(), mode: dir.mode, exec: dir.exec })
-            .collect(),
-        devices: policy.device.iter().map(|device| device.name.clone()).collect(),
-        proc_masks: policy.proc.masked.iter().map(|[name, _]| name.clone()).collect(),
-        proc_read_only: policy.proc.read_only.iter().map(|[name, _]| name.clone()).collect(),
-        proc_pids_only: strict,
-        network: spec.network,
-        profile: spec.profile,
-        limits: spec.limits.of_box(),
-        allow_weaker: spec.allow_weaker.clone(),
-    })
 }
 
 /// What usually helps when a rung breaks.

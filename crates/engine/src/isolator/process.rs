@@ -69,7 +69,10 @@ impl Isolator for Process {
             .env_clear()
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
-            .map_err(|e| broken(&self.executor.display().to_string(), &e))?;
+            .map_err(|e| {
+                let _ = std::fs::remove_dir_all(&folder);
+                super::no_executor(&self.executor, &e)
+            })?;
         self.running.lock().await.insert(spec.id.clone(), (child, folder));
         Ok(Place { stream, told, receipt: Receipt::none() })
     }
@@ -92,8 +95,11 @@ impl Isolator for Process {
         }
         let _ = child.kill();
         let _ = child.wait();
-        std::fs::remove_dir_all(&folder).map_err(|e| broken("workspace", &e))?;
-        Ok(BoxUsage::default())
+        // The executor removes it as well, should we not live to do so.
+        match std::fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(broken("workspace", &e)),
+            _ => Ok(BoxUsage::default()),
+        }
     }
 
     async fn list(&self) -> Vec<String> {

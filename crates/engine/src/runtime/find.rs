@@ -74,8 +74,13 @@ impl Found<'_> {
     }
 }
 
-/// The first word that is a version: digits, perhaps behind letters, with a dot somewhere.
+/// The first word that is a version: digits, perhaps behind letters, with a dot somewhere if any has one.
 fn version_in(text: &str) -> Option<String> {
+    let plain = || text.split_whitespace().find(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    dotted_version_in(text).or_else(|| plain().map(str::to_owned))
+}
+
+fn dotted_version_in(text: &str) -> Option<String> {
     text.split(|c: char| c.is_whitespace() || c == ',' || c == '(' || c == ')' || c == '"').find_map(|word| {
         let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
         let version = digits.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
@@ -164,6 +169,7 @@ mod tests {
             ("openjdk version \"17.0.15\" 2025-04-15", "17.0.15"),
             ("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", "12.2.0-14+deb12u1"),
             ("This is perl 5, version 36, subversion 0 (v5.36.0) built for x86_64", "5.36.0"),
+            ("200809\n", "200809"),
             ("Lua 5.4.4  Copyright (C) 1994-2022", "5.4.4"),
         ] {
             assert_eq!(version_in(text).as_deref(), Some(version), "{text}");

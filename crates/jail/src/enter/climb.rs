@@ -6,7 +6,7 @@ use crate::error::{At, JailError, Step};
 use crate::identity;
 use crate::mounts::{Root, Sources};
 use crate::spec::{CgroupKind, HostDirMode, InitSpec, JailSpec, Network};
-use crate::{caps, fds, keyring, net_ns, sys};
+use crate::{SingleThreaded, caps, fds, keyring, net_ns, sys};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -18,6 +18,8 @@ use std::io::Write;
 /// What PID 1 begins with.
 #[derive(Debug)]
 pub struct Landed {
+    /// It has one thread.
+    pub proof: SingleThreaded,
     /// What it has to know of its box.
     pub spec: InitSpec,
     /// The stream to the engine.
@@ -35,6 +37,7 @@ pub(super) struct Inherited {
 }
 
 pub(super) struct Climber {
+    pub(super) proof: SingleThreaded,
     pub(super) two_ids: bool,
     pub(super) kind: CgroupKind,
     pub(super) init: fn(Landed) -> i32,
@@ -50,7 +53,7 @@ struct Standing {
 }
 
 impl Climber {
-    pub(super) fn climb(&self, inherited: Inherited) -> ! {
+    pub(super) fn climb(self, inherited: Inherited) -> ! {
         let Inherited { gate, report, meters, doors } = inherited;
         let standing = match self.rungs(&gate, doors) {
             Ok(standing) => standing,
@@ -60,8 +63,9 @@ impl Climber {
                 sys::exit_now(1)
             }
         };
+        let init = self.init;
         match self.land(report, meters, standing) {
-            Ok(landed) => sys::exit_now((self.init)(landed)),
+            Ok(landed) => sys::exit_now(init(landed)),
             Err(_) => sys::exit_now(1),
         }
     }
@@ -93,9 +97,8 @@ impl Climber {
         root.settle(&spec, added, identity::USER)?;
         let overlay = root.enter()?;
         let io = self.become_unreadable()?;
-        caps::bound_to(CapabilitySet::SETPCAP)?;
         caps::lock_secure_bits()?;
-        caps::bound_to(CapabilitySet::empty())?;
+        caps::empty_bounding_set()?;
         caps::only(if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() })?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -124,7 +127,7 @@ impl Climber {
     }
 
     /// Lets go of every descriptor of the spawner, and reports that the box stands.
-    fn land(&self, report: OwnedFd, meters: MeterFds, standing: Standing) -> Result<Landed, JailError> {
+    fn land(self, report: OwnedFd, meters: MeterFds, standing: Standing) -> Result<Landed, JailError> {
         let Standing { spec, control, io, overlay } = standing;
         let null = || {
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -147,7 +150,7 @@ impl Climber {
             profile: spec.profile,
             writable: writable(&spec),
         };
-        Ok(Landed { spec, control, meters: MeterFds { oom, cpu, io } })
+        Ok(Landed { proof: self.proof, spec, control, meters: MeterFds { oom, cpu, io } })
     }
 }
 

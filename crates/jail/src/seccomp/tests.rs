@@ -120,3 +120,26 @@ fn bytes_are_the_program() {
     assert_eq!(bytes, Filter::new(Profile::Default).as_bytes());
     assert_ne!(bytes, Filter::new(Profile::Strict).as_bytes());
 }
+
+/// What receipts quote is the hash of the filter that is installed. `UPDATE_GOLDEN=1` writes it anew.
+#[test]
+fn fingerprints_are_of_these_filters() {
+    use sha2::{Digest, Sha256};
+    let architectures = [("x86_64", &super::table::X86_64), ("aarch64", &super::table::AARCH64)];
+    let mut lines = String::new();
+    for (name, table) in architectures {
+        for profile in Profile::ALL {
+            let filter = Filter { program: super::bpf::program(table, profile) };
+            let hash: String =
+                Sha256::digest(filter.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+            lines += &format!("{name} {profile} {hash}\n");
+        }
+    }
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/golden/fingerprints.txt");
+        std::fs::write(path, &lines).unwrap();
+    } else {
+        assert_eq!(super::FINGERPRINTS, lines);
+        assert_eq!(Profile::Default.sha256().len(), 64);
+    }
+}

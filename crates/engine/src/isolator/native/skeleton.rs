@@ -6,7 +6,7 @@
 
 use crate::rootfs::{page, policy};
 use crate::{EngineError, Network, cache};
-use sha2::{Digest, Sha256};
+use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -156,19 +156,19 @@ fn matching(path: &str) -> Vec<PathBuf> {
     found
 }
 
+/// A name for all that goes into it. It guards against change, not against malice: the shelf is private.
 fn fingerprint(targets: &[PathBuf], network: Network) -> String {
-    let mut hash = Sha256::new();
-    hash.update(page());
-    hash.update(format!("{targets:?} {network:?} 1"));
+    let mut hash = std::hash::DefaultHasher::new();
+    (page(), targets, network == Network::Host).hash(&mut hash);
     let policy = policy();
     let sources = policy.copy.iter().flat_map(|copied| matching(&copied.path));
     let watched = sources.chain(["/etc/resolv.conf", "/etc/hosts"].map(PathBuf::from));
     for path in watched.chain(policy.host.iter().map(|tree| tree.path.clone())) {
         let meta = std::fs::symlink_metadata(&path).ok();
-        let stamp = meta.map(|meta| (meta.is_symlink(), meta.is_dir(), meta.mtime(), meta.mtime_nsec()));
+        let kind = meta.as_ref().map(|meta| (meta.is_symlink(), meta.is_dir()));
         // The host's trees count by their kind only: what is in them is not copied.
-        let stamp = if policy.shows(&path) { stamp.map(|s| (s.0, s.1, 0, 0)) } else { stamp };
-        hash.update(format!("{} {stamp:?}\n", path.display()));
+        let changed = meta.filter(|_| !policy.shows(&path)).map(|meta| (meta.mtime(), meta.mtime_nsec()));
+        (path, kind, changed).hash(&mut hash);
     }
-    cache::hex(&hash.finalize()[..16])
+    format!("{:016x}", hash.finish())
 }

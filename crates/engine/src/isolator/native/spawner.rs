@@ -1,6 +1,7 @@
 //! The engine's end of the spawner: one order at a time, each answered before the next.
 
 use crate::EngineError;
+use crate::isolator::no_executor;
 use jail::spec::JailSpec;
 use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
 use rustix::fd::{AsFd, OwnedFd};
@@ -8,10 +9,14 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream as StdStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
+
+/// How long any one order may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running spawner. Dropping it ends it and everything it made, in its own time: it takes down what is
 /// left when its socket closes, and nobody has to wait for that.
@@ -20,6 +25,8 @@ pub(super) struct Spawner {
     socket: Socket,
     /// None for one that was forked off before there was an engine.
     process: Option<Child>,
+    /// What was started, to name it when it does not work.
+    executor: PathBuf,
 }
 
 /// A spawner can be started before there is an async runtime, and is spoken to only when there is one.
@@ -50,7 +57,7 @@ impl Spawner {
     /// One that runs already, at the other end of this socket.
     pub(super) fn at(socket: StdStream) -> std::io::Result<Spawner> {
         socket.set_nonblocking(true)?;
-        Ok(Spawner { socket: Socket::Fresh(Some(socket)), process: None })
+        Ok(Spawner { socket: Socket::Fresh(Some(socket)), process: None, executor: PathBuf::new() })
     }
 
     /// Tells a spawner that was not spoken to yet what it will be asked for.
@@ -75,21 +82,26 @@ impl Spawner {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
-            .map_err(|e| EngineError::Unavailable {
-                what: format!("the executor `{}` cannot be started: {e}", executor.display()),
-                hint: Some(
-                    "`make build` leaves it beside `sandboxd`; `SANDBOXD_EXECUTOR` names another".into(),
-                ),
-            })?;
-        Ok(Spawner { socket: Socket::Fresh(Some(ours)), process: Some(process) })
+            .map_err(|e| no_executor(executor, &e))?;
+        Ok(Spawner { socket: Socket::Fresh(Some(ours)), process: Some(process), executor: executor.into() })
     }
 
-    /// Gives an order and waits for its answer.
+    /// Gives an order and waits for its answer, but not for ever.
     pub(super) async fn order(
         &mut self,
         order: &Order,
         stream: Option<StdStream>,
     ) -> Result<Reply, EngineError> {
+        let executor = self.executor.clone();
+        match tokio::time::timeout(PATIENCE, self.exchange(order, stream)).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(EngineError::Broken(why))) => Err(no_executor(&executor, &why)),
+            Ok(Err(other)) => Err(other),
+            Err(_) => Err(no_executor(&executor, &"it does not answer")),
+        }
+    }
+
+    async fn exchange(&mut self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
         let socket = self.socket.used().map_err(|e| broken("spawner", &e))?;
         let text = pack(order).map_err(|e| broken("order", &e))?;
         if text.len() > LONGEST {
@@ -111,6 +123,9 @@ impl Spawner {
         loop {
             if let Some((reply, _)) = unpack(&answer).map_err(|e| broken("the spawner's answer", &e))? {
                 return Ok(reply);
+            }
+            if answer.len() > LONGEST + 4 {
+                return Err(EngineError::Broken("it talks without end".into()));
             }
             if socket.read_buf(&mut answer).await.map_err(hung_up)? == 0 {
                 return Err(EngineError::Broken("the spawner ended unexpectedly".into()));
