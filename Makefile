@@ -27,7 +27,7 @@ fmt:
 
 bench: build ## side by side with the bare command and its peers, in one run
 	scripts/setup tools
-	bench/run
+	$(BIN)/sandboxd bench
 
 deny: ## licences, bans and sources of everything we depend on
 	cargo deny --locked check bans licenses sources

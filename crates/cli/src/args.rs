@@ -49,6 +49,17 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure a sandboxed command beside the bare one and bubblewrap
+    ///
+    /// All take turns in one run; the ratio to the bare command is the result. Needs `bwrap` on the PATH.
+    Bench {
+        /// How often each is measured
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+        rounds: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a completion script for a shell
     ///
     /// For bash: `sandboxd completions bash > ~/.local/share/bash-completion/completions/sandboxd`

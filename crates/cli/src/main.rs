@@ -4,6 +4,7 @@
 //! a role: `sandbox-run` is `sandboxd run`.
 
 mod args;
+mod bench;
 mod demo;
 mod doctor;
 mod languages;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),
+        Command::Bench { rounds, json } => bench::run(rounds, json),
         Command::Completions { shell } => page::completions(shell),
         Command::Man => page::manual(),
     };

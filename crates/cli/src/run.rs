@@ -10,6 +10,7 @@ use engine::{Engine, Event, Execution, Request, Status};
 use std::io::{IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Forks a spawner off before anything else is done, and returns our end of its socket.
@@ -48,10 +49,14 @@ pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode
     } else if !args.quiet {
         epilogue(&execution, args.metrics);
     }
-    Ok(ExitCode::from(exit_code(&execution)))
+    // At once: there is nothing left to take down but memory, which the kernel does better.
+    std::process::exit(i32::from(exit_code(&execution)))
 }
 
 async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<Execution> {
+    // Before anything is begun that an early signal would leave behind.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let (events, mut happening) = mpsc::channel(64);
     let cancel = request.cancel.clone();
     let live = !args.json;
@@ -77,14 +82,10 @@ async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<E
         outcome
     };
     let interrupts = async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
         loop {
-            match &mut terminate {
-                Some(terminate) => tokio::select! {
-                    _ = tokio::signal::ctrl_c() => {}
-                    _ = terminate.recv() => {}
-                },
-                None => drop(tokio::signal::ctrl_c().await),
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
             }
             cancel.cancel();
         }

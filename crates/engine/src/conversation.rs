@@ -21,6 +21,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What came back.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
+    /// Whether the executor said anything at all.
+    pub(crate) greeted: bool,
     pub(crate) seccomp_sha256: Option<String>,
     pub(crate) landlock_abi: u32,
     pub(crate) stdout: Vec<u8>,
@@ -203,6 +205,7 @@ impl Listener<'_> {
     async fn message(&mut self, message: FromExecutor) -> bool {
         match message {
             FromExecutor::Hello { seccomp_sha256, landlock_abi, .. } => {
+                self.heard.greeted = true;
                 self.heard.seccomp_sha256 = seccomp_sha256;
                 self.heard.landlock_abi = landlock_abi;
                 true

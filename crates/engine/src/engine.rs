@@ -110,6 +110,11 @@ impl Engine {
         let rest = &order.words[place.told..];
         let mut heard = conversation::hold(place.stream, &order.job, rest, events, &request.cancel).await;
         let usage = isolator.destroy(&spec.id).await?;
+        if let (false, conversation::End::HungUp, true) =
+            (heard.greeted, &heard.end, request.unsafe_no_isolation)
+        {
+            return Err(self.process.unusable());
+        }
         order.keep(&mut heard, &found.variant.output);
         let mut receipt = place.receipt;
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);

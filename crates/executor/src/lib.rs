@@ -20,11 +20,12 @@ use control::Control;
 use jail::enter::Landed;
 use jail::{SingleThreaded, fds, sys};
 use rustix::fd::OwnedFd;
+use spawner::Habit;
 
 /// Makes sandboxes by order of the engine at the other end of `socket`, until it hangs up.
 pub fn spawner(socket: OwnedFd) -> Result<(), String> {
     let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
-    spawner::run(proof, &socket, false)
+    spawner::run(proof, &socket, Habit::OneMore)
 }
 
 /// Forks a spawner off this process, which must have one thread and should have done nothing yet: what it
@@ -35,19 +36,19 @@ pub fn fork_spawner(proof: &SingleThreaded, socket: OwnedFd) -> std::io::Result<
         sys::Forked::Parent(..) => Ok(()),
         sys::Forked::Child(proof) => {
             sys::forget_environment(&proof);
-            let served = apart(socket).and_then(|socket| spawner::run(proof, &socket, true));
+            let served = apart(socket).and_then(|socket| spawner::run(proof, &socket, Habit::OneAtOnce));
             sys::exit_now(i32::from(served.is_err()))
         }
     }
 }
 
-/// Leaves the descriptors of the parent behind, but for standard error.
+/// Leaves the descriptors of the parent behind. Standard error too: whoever reads our caller's would wait for
+/// the spawner, which goes on cleaning up when everything else is done.
 fn apart(socket: OwnedFd) -> Result<OwnedFd, String> {
     use rustix::fs::{Mode, OFlags};
     let null = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    let stderr = rustix::io::dup(rustix::stdio::stderr()).or_else(|_| null());
     let standard =
-        [null(), null(), stderr].into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+        [null(), null(), null()].into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     let kept = fds::exactly(standard, vec![socket]).map_err(|e| e.to_string())?;
     kept.into_iter().next().ok_or_else(|| "the control socket got lost".into())
 }

@@ -7,7 +7,7 @@ use jail::enter::{Blank, JailBox, Workshop};
 use jail::spec::{JailSpec, Network};
 use jail::{JailError, SingleThreaded};
 use protocol::spawner::{Order, Reply, pack, unpack};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
-pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, begin_ahead: bool) -> Result<(), String> {
+pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, habit: Habit) -> Result<(), String> {
     // A signal from the terminal is for the engine to act upon.
     let _ = rustix::process::setsid();
     if rustix::process::geteuid().is_root() {
@@ -24,18 +24,34 @@ pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, begin_ahead: bool) ->
             .map_err(|e| format!("could not make the spawner unreadable: {e}"))?;
     }
     let workshop = Workshop::open(proof, crate::init).map_err(|e| e.to_string())?;
-    let mut spawner = Spawner { workshop, boxes: HashMap::new(), ahead: None, dying: Vec::new() };
-    if begin_ahead {
+    let mut spawner =
+        Spawner { workshop, habit, boxes: HashMap::new(), ahead: None, expected: None, dying: Vec::new() };
+    if habit == Habit::OneAtOnce {
         spawner.ahead = spawner.workshop.begin(Network::None).ok();
     }
     spawner.serve(socket)
 }
 
+/// When boxes are begun before anybody asks for them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// One at the start, for somebody who wants just one.
+    OneAtOnce,
+    /// One after each that was made, like that one, once there is nothing else to do.
+    OneMore,
+}
+
+/// How long nothing must be asked for before a box is begun ahead.
+const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
 struct Spawner {
     workshop: Workshop,
+    habit: Habit,
     boxes: HashMap<String, JailBox>,
     /// Begun before anybody asked for it.
     ahead: Option<Blank>,
+    /// What it will be like.
+    expected: Option<JailSpec>,
     /// Killed, and not yet gone. Nobody has to wait for the kernel to take them down.
     dying: Vec<JailBox>,
 }
@@ -71,7 +87,12 @@ impl Spawner {
         loop {
             let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
             fds.extend(self.dying.iter().map(|jail_box| PollFd::new(&jail_box.pidfd, PollFlags::IN)));
-            match poll(&mut fds, None) {
+            let may_begin = self.habit == Habit::OneMore && self.ahead.is_none() && self.expected.is_some();
+            match poll(&mut fds, may_begin.then_some(&IDLE)) {
+                Ok(0) => {
+                    self.begin_one_more();
+                    continue;
+                }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(format!("control socket: {errno}")),
@@ -79,9 +100,8 @@ impl Spawner {
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             // From the end, so that what is removed does not shift what is still to be looked at.
             for index in (0..self.dying.len()).rev().filter(|index| ready[index + 1]) {
-                if let Err(error) = self.dying.swap_remove(index).bury() {
-                    eprintln!("sandbox-executor: {error}");
-                }
+                // What cannot be removed now is swept by the next spawner.
+                let _ = self.dying.swap_remove(index).bury();
             }
             if ready[0] {
                 return Ok(());
@@ -122,10 +142,19 @@ impl Spawner {
             Ok(jail_box) => {
                 let layers = jail_box.layers.clone();
                 self.boxes.insert(spec.id.clone(), jail_box);
+                self.expected = Some(spec.clone());
                 Reply::Made { layers }
             }
             Err(error) => Reply::Failed { error },
         }
+    }
+
+    /// Begins a box like the last one. Whatever goes wrong with it will go wrong again, and be reported, when
+    /// one is asked for.
+    fn begin_one_more(&mut self) {
+        let Some(spec) = self.expected.take() else { return };
+        self.ahead = self.workshop.begin(spec.network).ok();
+        self.furnish(&spec);
     }
 
     /// The box that was begun ahead, if it suits, or else a new one.

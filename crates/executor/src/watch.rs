@@ -34,6 +34,7 @@ pub(crate) struct Watch<'a, G: Ground> {
     next_cpu: Instant,
     next_sample: Option<Instant>,
     most: Sample,
+    last: Sample,
     input: Input,
     written: Written,
     sequence: u64,
@@ -59,6 +60,7 @@ impl<'a, G: Ground> Watch<'a, G> {
             next_cpu: now,
             next_sample: ground.meters().must_sample().then_some(now),
             most: Sample::default(),
+            last: Sample::default(),
             input: Input::default(),
             written: Written::default(),
             sequence: 0,
@@ -246,10 +248,10 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     /// Looks at all processes. Whether they use more memory than they may.
     fn look(&mut self) -> bool {
-        let sample = sample(self.scratch);
-        self.most.processes = self.most.processes.max(sample.processes);
-        self.most.memory_bytes = self.most.memory_bytes.max(sample.memory_bytes);
-        sample.memory_bytes > self.ground.limits().memory_bytes
+        self.last = sample(self.scratch);
+        self.most.processes = self.most.processes.max(self.last.processes);
+        self.most.memory_bytes = self.most.memory_bytes.max(self.last.memory_bytes);
+        self.last.memory_bytes > self.ground.limits().memory_bytes
     }
 
     /// What the kernel says of the program.
@@ -258,10 +260,13 @@ impl<'a, G: Ground> Watch<'a, G> {
             return Ending::OutOfMemory;
         }
         if self.next_sample.is_some() {
-            // What it leaves behind may show what it failed of, and so may its own size.
+            // What it leaves behind may show what it failed of, and so may its own size: it cannot have become
+            // much larger than the limit on its data.
+            let over = self.look();
+            self.most.processes = self.most.processes.max(self.last.processes + 1);
             let most = self.ground.limits().memory_bytes;
-            let over = self.look() || jail::sys::usage_of_children().largest_rss_bytes > most;
-            if over && status.exit_status() != Some(0) {
+            let large = jail::sys::usage_of_children().largest_rss_bytes >= most / 10 * 9;
+            if (over || large) && status.exit_status() != Some(0) {
                 return Ending::OutOfMemory;
             }
         }

@@ -220,7 +220,7 @@ impl Tree {
     /// Bytes in use on the file system beneath, where it is one of memory.
     pub fn used(&self) -> u64 {
         const TMPFS: i64 = 0x0102_1994;
-        let in_memory = rustix::fs::fstatfs(&self.root).is_ok_and(|fs| fs.f_type as i64 == TMPFS);
+        let in_memory = rustix::fs::fstatfs(&self.root).is_ok_and(|fs| fs.f_type == TMPFS);
         let used = |fs: rustix::fs::StatVfs| (fs.f_blocks - fs.f_bfree) * fs.f_frsize;
         if in_memory { rustix::fs::fstatvfs(&self.root).map_or(0, used) } else { 0 }
     }

@@ -22,10 +22,8 @@ pub fn of_user_code(limits: &BoxLimits, cgroup: CgroupKind, two_ids: bool) -> Re
     let behind = if cgroup == CgroupKind::None { 0 } else { 64 };
     set(Resource::Nproc, u64::from(limits.pids) + u64::from(!two_ids) + behind, "processes")?;
     if cgroup == CgroupKind::None {
-        // Private writable memory. Not the address space: runtimes reserve far more than they use. Above the
-        // limit, so that it is the sampler that notices, and says so; this only bounds what one process can
-        // take between two looks.
-        set(Resource::Data, limits.memory_bytes * 3 / 2 + (64 << 20), "data")?;
+        // Private writable memory. Not the address space: runtimes reserve far more than they use.
+        set(Resource::Data, limits.memory_bytes, "data")?;
     }
     Ok(())
 }

@@ -29,6 +29,13 @@ impl Process {
     }
 }
 
+impl Process {
+    /// What to say of an executor that started and said nothing.
+    pub(crate) fn unusable(&self) -> EngineError {
+        super::no_executor(&self.executor, &"it ended without a word")
+    }
+}
+
 fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
     EngineError::Broken(format!("{what}: {e}"))
 }

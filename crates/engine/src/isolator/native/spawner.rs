@@ -81,6 +81,8 @@ impl Spawner {
             .env_clear()
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
+            // Not ours: whoever reads it would wait for the spawner, which goes on cleaning up after us.
+            .stderr(Stdio::null())
             .spawn()
             .map_err(|e| no_executor(executor, &e))?;
         Ok(Spawner { socket: Socket::Fresh(Some(ours)), process: Some(process), executor: executor.into() })
