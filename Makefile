@@ -5,6 +5,7 @@ BIN  := target/release
 .PHONY: build run test lint fmt bench deny fuzz clean
 
 build: ## leaves sandboxd, sandbox-run and sandbox-executor in target/release/
+	scripts/setup build
 	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static" cargo build --locked --release --target $(HOST) -p sandboxd -p sandbox-executor
 	mkdir -p $(BIN)
 	for name in sandboxd sandbox-executor; do ln -f target/$(HOST)/release/$$name $(BIN)/$$name; done
