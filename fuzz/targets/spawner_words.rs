@@ -28,8 +28,9 @@ where
     assert_eq!(unpack::<T>(whole), said);
     assert_eq!(unpack::<T>(&whole[..3 + length]), Ok(None));
     if let Ok(message) = said {
-        let message = message.expect("all of it has arrived");
+        let (message, taken) = message.expect("all of it has arrived");
+        assert_eq!(taken, whole.len());
         let packed = pack(&message).expect("what was JSON can be JSON");
-        assert_eq!(unpack(&packed), Ok(Some(message)));
+        assert_eq!(unpack(&packed), Ok(Some((message, packed.len()))));
     }
 }
