@@ -120,7 +120,7 @@ fn one_of_many(n: usize, who: &Sandboxd) {
     let python = |code: &str, options: &str| who.run("python", code).options(options).json();
     let interrupted = |options: &str, signal| {
         let code =
-            "import os, time\nfor _ in range(3): os.fork()\nopen(f'/tmp/{os.getpid()}', 'w')\ntime.sleep(60)";
+            "import os, time\nfor _ in range(3): os.fork()\nopen(f'{os.getpid()}', 'w')\ntime.sleep(60)";
         let running = who.run("python", code).options(options).start();
         std::thread::sleep(moment(n));
         running.signal(signal);
