@@ -6,7 +6,7 @@ BIN  := target/release
 
 build: ## leaves sandboxd, sandbox-run and sandbox-executor in target/release/
 	scripts/setup build
-	RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static" cargo build --locked --release --target $(HOST) -p sandboxd -p sandbox-executor
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target $(HOST) -p sandboxd -p sandbox-executor
 	mkdir -p $(BIN)
 	for name in sandboxd sandbox-executor; do ln -f target/$(HOST)/release/$$name $(BIN)/$$name; done
 	ln -f $(BIN)/sandboxd $(BIN)/sandbox-run

@@ -52,7 +52,7 @@ pub(crate) fn languages() -> Vec<Language> {
             .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     };
     let languages: Vec<Language> = pages.iter().map(read).collect();
-    assert_eq!(languages.len(), 16, "16 languages are promised");
+    assert!(languages.len() >= 16, "16 languages are promised");
     languages
 }
 

@@ -41,7 +41,8 @@ pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode
     if let Some(folder) = artifacts {
         let saved = folder.save(&execution.artifacts)?;
         if !args.json && !args.quiet {
-            eprintln!("saved {saved} files to {}", folder.path().display());
+            let files = if saved == 1 { "file" } else { "files" };
+            eprintln!("saved {saved} {files} to {}", folder.path().display());
         }
     }
     if args.json {

@@ -118,19 +118,24 @@ const CPUS: Field = Field { name: "cpus", least: 10, show: |millis| format!("{}"
 const PIDS: Field = Field { name: "pids", least: 1, show: |n| n.to_string() };
 const DISK: Field = Field { name: "disk", least: MIB, show: show_bytes };
 const INODES: Field = Field { name: "inodes", least: 64, show: |n| n.to_string() };
-const OPEN_FILES: Field = Field { name: "open-files", least: 16, show: |n| n.to_string() };
+const OPEN_FILES: Field = Field { name: "open-files", least: 32, show: |n| n.to_string() };
 const OUTPUT: Field = Field { name: "output", least: 1, show: show_bytes };
 
 impl Field {
     /// The wish if it is within bounds, else the default, lowered to the ceiling: a default is no wish.
     fn settle(&self, wanted: Option<u64>, default: u64, most: u64) -> Result<u64, EngineError> {
-        let Some(value) = wanted else { return Ok(default.min(most)) };
+        let value = wanted.unwrap_or(default.min(most));
         if (self.least..=most).contains(&value) {
             return Ok(value);
         }
         let show = self.show;
         let message = format!("{} is out of range", show(value));
-        let hint = format!("choose between {} and {}", show(self.least), show(most));
+        let hint = match most < self.least {
+            true => {
+                format!("the operator's ceiling is below {}, with which nothing can run", show(self.least))
+            }
+            false => format!("choose between {} and {}", show(self.least), show(most)),
+        };
         Err(EngineError::invalid(self.name, message).with_hint(hint))
     }
 }

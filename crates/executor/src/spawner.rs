@@ -23,7 +23,7 @@ pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, habit: Habit) -> Resu
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("could not make the spawner unreadable: {e}"))?;
     }
-    let workshop = Workshop::open(proof, crate::init).map_err(|e| e.to_string())?;
+    let workshop = Workshop::open(proof, crate::init);
     let mut spawner =
         Spawner { workshop, habit, boxes: HashMap::new(), ahead: None, expected: None, dying: Vec::new() };
     if habit == Habit::OneAtOnce {

@@ -112,12 +112,8 @@ pub struct Workshop {
 
 impl Workshop {
     /// Opens the workshop. PID 1 of every box calls `init` and ends with what it returns.
-    pub fn open(proof: SingleThreaded, init: fn(Landed) -> i32) -> Result<Workshop, JailError> {
-        if rustix::process::geteuid().is_root() {
-            // Boxes may not change their groups, so they must not inherit any.
-            rustix::thread::set_thread_groups(&[]).at(Step::Identity, "drop supplementary groups")?;
-        }
-        Ok(Workshop { proof, layout: Layout::detect(), serial: 0, init })
+    pub fn open(proof: SingleThreaded, init: fn(Landed) -> i32) -> Workshop {
+        Workshop { proof, layout: Layout::detect(), serial: 0, init }
     }
 
     /// Removes what spawners left behind that were killed.
@@ -129,6 +125,10 @@ impl Workshop {
     pub fn begin(&mut self, network: Network) -> Result<Blank, JailError> {
         self.serial += 1;
         let identity = Identity::reserve()?;
+        if identity.two_ids() {
+            // Boxes may not change their groups, so they must not inherit any.
+            rustix::thread::set_thread_groups(&[]).at(Step::Identity, "drop supplementary groups")?;
+        }
         let cgroup = Cgroup::create(&self.layout, self.serial)?;
         match self.fork(network, &identity, &cgroup) {
             Ok((pid, pidfd, gate, report)) => {

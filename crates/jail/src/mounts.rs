@@ -43,8 +43,6 @@ const NOEXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 #[derive(Debug)]
 pub struct Sources {
     skeleton: OwnedFd,
-    mask_file: OwnedFd,
-    mask_dir: OwnedFd,
     devices: Vec<OwnedFd>,
     host_dirs: Vec<OwnedFd>,
 }
@@ -55,9 +53,7 @@ impl Sources {
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .at(Step::Mounts, "make private")?;
         Ok(Sources {
-            skeleton: detach(&spec.skeleton.join("root"), false)?,
-            mask_file: detach(&spec.skeleton.join("file"), false)?,
-            mask_dir: detach(&spec.skeleton.join("dir"), false)?,
+            skeleton: detach(&spec.skeleton, false)?,
             devices: spec
                 .devices
                 .iter()
@@ -90,8 +86,10 @@ impl Root {
             make_dir(dir, 0o755)?;
         }
         std::fs::write(MASK_FILE, "").at(Step::Mounts, "mask")?;
-        attach(&sources.mask_file, MASK_FILE, RDONLY | NOSUID | NODEV | NOEXEC)?;
-        attach(&sources.mask_dir, MASK_DIR, RDONLY | NOSUID | NODEV | NOEXEC)?;
+        // Of the box's own: what covers something names where it comes from.
+        for mask in [MASK_FILE, MASK_DIR] {
+            attach(&detach(Path::new(mask), false)?, mask, RDONLY | NOSUID | NODEV | NOEXEC)?;
+        }
         new_tmpfs(SCRATCH, &scratch_options(spec))?;
 
         attach(&sources.skeleton, "/tmp/skeleton", RDONLY | NOSUID | NODEV)?;

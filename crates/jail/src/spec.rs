@@ -11,7 +11,7 @@ pub struct JailSpec {
     pub id: String,
     /// Host name seen inside.
     pub hostname: String,
-    /// Prepared root: `root/` with the skeleton of `/`, `file` and `dir`, both empty, for masks.
+    /// Prepared skeleton of `/`.
     pub skeleton: PathBuf,
     /// Directories of the host seen inside.
     pub host_dirs: Vec<HostDir>,

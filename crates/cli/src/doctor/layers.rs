@@ -136,9 +136,8 @@ fn landlock(host: &Host) -> Row {
         return row(name, State::Weaker, host.landlock.trial.to_string(), lost, Some(fixes::landlock(host)));
     }
     let gain = match host.landlock.abi {
-        1..4 => "second wall around files",
-        4..6 => "second wall around files and TCP",
-        _ => "second wall around files, TCP, signals and abstract sockets",
+        1..6 => "second wall around files",
+        _ => "second wall around files, signals and abstract sockets",
     };
     row(name, State::Ok, format!("version {}", host.landlock.abi), gain, None)
 }

@@ -23,7 +23,7 @@ pub(super) fn render(host: &Host, rows: &[Row], verdict: &Verdict, width: u16) -
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}\n", headline(host));
     let _ = writeln!(text, "{}\n", table("native isolator", &native, width));
-    let _ = writeln!(text, "{}\n", table("other isolators", &other, width));
+    let _ = writeln!(text, "{}\n", table("not used yet", &other, width));
     let hints = hints(rows);
     if !hints.is_empty() {
         let _ = writeln!(text, "{hints}");
@@ -81,7 +81,8 @@ fn table(title: &str, rows: &[&Row], width: u16) -> String {
 fn hints(rows: &[Row]) -> String {
     let mut told: Vec<&str> = Vec::new();
     let mut text = String::new();
-    for row in rows.iter().filter(|row| row.state != State::Ok) {
+    // What is not used yet needs no fixing.
+    for row in rows.iter().filter(|row| row.part != Part::Other && row.state != State::Ok) {
         let Some(fix) = row.fix.as_deref() else { continue };
         // One cause may take several layers with it.
         if !told.contains(&fix) {

@@ -10,6 +10,8 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+/// Raised when the same policy is laid out differently.
+const SHAPE: u32 = 2;
 /// Nothing larger is copied from the host.
 const LARGEST_COPY: u64 = 8 << 20;
 
@@ -17,7 +19,7 @@ const LARGEST_COPY: u64 = 8 << 20;
 pub(super) fn prepare(targets: &[PathBuf], network: Network) -> Result<PathBuf, EngineError> {
     let shelf = cache::directory("root")?;
     let place = shelf.join(fingerprint(targets, network));
-    if place.join("root").exists() {
+    if place.exists() {
         return Ok(place);
     }
     let draft = shelf.join(format!(".draft-{}-{}", std::process::id(), uuid::Uuid::now_v7().simple()));
@@ -26,7 +28,7 @@ pub(super) fn prepare(targets: &[PathBuf], network: Network) -> Result<PathBuf, 
     let moved = made.and_then(|()| match std::fs::rename(&draft, &place) {
         Ok(()) => Ok(()),
         // Somebody else was quicker; theirs is as good as ours.
-        Err(_) if place.join("root").exists() => Ok(()),
+        Err(_) if place.exists() => Ok(()),
         Err(e) => Err(EngineError::Broken(format!("the prepared root: {e}"))),
     });
     if draft.exists() {
@@ -36,11 +38,8 @@ pub(super) fn prepare(targets: &[PathBuf], network: Network) -> Result<PathBuf, 
 }
 
 fn make(draft: &Path, targets: &[PathBuf], network: Network) -> std::io::Result<()> {
-    let root = draft.join("root");
-    make_dir(draft)?;
+    let root = draft.to_owned();
     make_dir(&root)?;
-    make_dir(&draft.join("dir"))?;
-    make_file(&draft.join("file"), "")?;
     let at = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let policy = policy();
     for tree in &policy.host {
@@ -159,7 +158,7 @@ fn matching(path: &str) -> Vec<PathBuf> {
 /// A name for all that goes into it. It guards against change, not against malice: the shelf is private.
 fn fingerprint(targets: &[PathBuf], network: Network) -> String {
     let mut hash = std::hash::DefaultHasher::new();
-    (page(), targets, network == Network::Host).hash(&mut hash);
+    (SHAPE, page(), targets, network == Network::Host).hash(&mut hash);
     let policy = policy();
     let sources = policy.copy.iter().flat_map(|copied| matching(&copied.path));
     let watched = sources.chain(["/etc/resolv.conf", "/etc/hosts"].map(PathBuf::from));
