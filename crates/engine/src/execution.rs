@@ -117,6 +117,9 @@ pub struct ArtifactRecord {
     /// Content, where it was asked for.
     #[serde(skip)]
     pub content: Option<Vec<u8>>,
+    /// Whether it may be executed.
+    #[serde(skip)]
+    pub executable: bool,
 }
 
 /// Which layers were active.

@@ -203,15 +203,16 @@ fn scratch_dir(index: usize, dir: &ScratchDir, user: u32) -> Result<(), JailErro
 
 fn proc(spec: &JailSpec) -> Result<(), JailError> {
     let proc = inside("/proc");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     // 4 = only processes one could trace are seen, so PID 1 is not.
-    let options = if spec.proc_pids_only { "hidepid=4,subset=pid" } else { "hidepid=4" };
-    mount_fs("proc", &proc, MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, options)?;
-    if spec.proc_pids_only {
-        return Ok(());
-    }
+    mount_fs("proc", &proc, flags, "hidepid=4")?;
     // The second lock after the system call filter: no user namespace can be made inside.
     std::fs::write(format!("{proc}/sys/user/max_user_namespaces"), "0")
         .at(Step::Mounts, "max_user_namespaces")?;
+    if spec.proc_pids_only {
+        unmount(proc.as_str(), UnmountFlags::empty()).at(Step::Mounts, "/proc")?;
+        return mount_fs("proc", &proc, flags, "hidepid=4,subset=pid");
+    }
     for name in &spec.proc_read_only {
         let path = format!("{proc}/{name}");
         if Path::new(&path).exists() {

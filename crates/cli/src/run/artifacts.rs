@@ -34,9 +34,10 @@ impl Folder {
         for artifact in artifacts {
             let content = artifact.content.as_deref().unwrap_or_default();
             let path = PlainPath::parse(&artifact.path)?;
+            let mode = if artifact.executable { 0o755 } else { 0o644 };
             let mut file = self
                 .tree
-                .replace(&path, 0o644)
+                .replace(&path, mode)
                 .with_context(|| self.path.join(&artifact.path).display().to_string())?;
             file.write_all(content).with_context(|| self.path.join(&artifact.path).display().to_string())?;
             saved += 1;

@@ -179,7 +179,8 @@ fn artifacts(
         let path = PlainPath::parse(&artifact.path).ok()?.as_str().to_owned();
         let mime = mime_guess::from_path(&path).first_or_octet_stream().to_string();
         let (size, sha256) = (artifact.size, artifact.sha256.clone());
-        Some(ArtifactRecord { path, size, sha256, mime, content: files.remove(&(index as u32)) })
+        let (content, executable) = (files.remove(&(index as u32)), artifact.executable);
+        Some(ArtifactRecord { path, size, sha256, mime, content, executable })
     });
     records.collect()
 }
