@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where it is: `SANDBOXD_CACHE_DIR`, else the user's cache directory, else one of the user's own in `/tmp`.
-pub fn cache_directory() -> PathBuf {
+fn cache_directory() -> PathBuf {
     let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let own = var("SANDBOXD_CACHE_DIR")

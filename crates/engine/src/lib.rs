@@ -15,7 +15,6 @@ pub mod limits;
 mod rootfs;
 pub mod runtime;
 
-pub use cache::cache_directory;
 pub use cancel::Cancel;
 pub use engine::{Engine, Event, Request, SourceFile};
 pub use error::EngineError;

@@ -14,7 +14,7 @@ mod table;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use std::{fmt, io, str::FromStr};
+use std::{fmt, io};
 
 /// How much of the kernel user code may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
@@ -28,11 +28,6 @@ pub enum Profile {
     /// Compute only: the default without sockets, inotify, message queues and SysV IPC.
     Strict,
 }
-
-/// A profile name that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown seccomp profile `{0}`\nhint: use `default`, `debug` or `strict`")]
-pub struct UnknownProfile(pub String);
 
 impl Profile {
     /// Every profile.
@@ -68,15 +63,6 @@ impl fmt::Display for Profile {
     }
 }
 
-impl FromStr for Profile {
-    type Err = UnknownProfile;
-
-    fn from_str(name: &str) -> Result<Profile, UnknownProfile> {
-        let mut all = Profile::ALL.into_iter();
-        all.find(|profile| profile.name() == name).ok_or_else(|| UnknownProfile(name.to_owned()))
-    }
-}
-
 /// A filter ready to be installed. Build it before the fork: installing does not allocate.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -100,8 +86,9 @@ impl Filter {
         bytes
     }
 
-    /// The program itself.
-    pub fn instructions(&self) -> &[libc::sock_filter] {
+    /// The program itself, for a test to interpret.
+    #[cfg(test)]
+    pub(crate) fn instructions(&self) -> &[libc::sock_filter] {
         &self.program
     }
 

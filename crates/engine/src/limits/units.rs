@@ -58,7 +58,7 @@ fn scale(number: f64, factor: u64) -> Result<u64, String> {
     }
 }
 
-/// The shortest exact way to write a size.
+/// A short way to write a size: exact for whole units, rounded to a tenth of a megabyte otherwise.
 pub fn show_bytes(bytes: u64) -> String {
     for (unit, shift) in [("G", 30), ("M", 20), ("K", 10)] {
         if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
