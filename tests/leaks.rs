@@ -236,17 +236,40 @@ fn killing_sandboxd_kills_every_process_of_its_sandboxes() {
     }
 }
 
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+}
+
 #[test]
 fn killing_the_spawner_or_pid_1_is_our_failure_and_ends_everything() {
     let _alone = alone();
     for who in Sandboxd::everybody() {
-        // The first is the spawner, the next is PID 1 of the sandbox.
-        for victim in [0, 1] {
-            let (running, below) = busy(&who, "--quiet");
-            kill_process(Pid::from_raw(below[victim] as i32).unwrap(), Signal::KILL).unwrap();
+        let with_spawner = who.clone().with("SANDBOXD_EXECUTOR", who.binary("sandbox-executor").display());
+        // Below the command are the spawner and then PID 1, or PID 1 at once.
+        for (who, victim) in [(&with_spawner, 0), (&with_spawner, 1), (&who, 0)] {
+            let (running, below) = busy(who, "--quiet");
+            kill(below[victim]);
             running.out(Duration::from_secs(30)).exits(125).ends_within(20).never_panics();
             soon_empty("processes", || living(&below));
         }
+        who.run("python", "print(1)").json().is("success");
+        soon_empty("cgroups", orphaned_cgroups);
+    }
+}
+
+#[test]
+fn killing_the_janitor_harms_nobody_and_the_next_one_cleans_up() {
+    let _alone = alone();
+    for who in Sandboxd::everybody() {
+        let (running, below) = busy(&who, "--quiet");
+        let is_janitor = |pid: &&u32| host::status(**pid, "Name").as_deref() == Some("sandbox-janitor");
+        kill(*below.iter().find(is_janitor).expect("a janitor"));
+        std::thread::sleep(Duration::from_millis(200));
+        let inside: Vec<u32> = below.iter().copied().filter(|pid| !living(&[*pid]).is_empty()).collect();
+        assert!(inside.len() >= 5, "the program runs on: {inside:?}");
+        running.signal(Signal::TERM);
+        running.out(Duration::from_secs(30)).exits(130).never_panics();
+        soon_empty("processes", || living(&below));
         who.run("python", "print(1)").json().is("success");
         soon_empty("cgroups", orphaned_cgroups);
     }

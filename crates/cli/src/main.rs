@@ -26,12 +26,14 @@ const INTERRUPTED: u8 = 130;
 const MISUSE: u8 = 2;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "mutants")]
+    jail::mutant::choose();
     let words = arguments();
     let asks_for_a_run = words.get(1).is_some_and(|command| command == "run");
-    let spawner = if asks_for_a_run { run::head_start() } else { None };
+    let engine = if asks_for_a_run { run::head_start() } else { None };
     let cli = Cli::parse_from(words);
     let outcome = match cli.command {
-        Command::Run(options) => run::run(*options, spawner),
+        Command::Run(options) => run::run(*options, engine),
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),

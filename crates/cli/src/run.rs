@@ -8,29 +8,29 @@ use crate::{report, settings, show};
 use anyhow::Result;
 use engine::{Engine, Event, Execution, Request, Status};
 use std::io::{IsTerminal, Write};
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// Forks a spawner off before anything else is done, and returns our end of its socket.
+/// An engine with a sandbox that was begun before anything else was done.
 ///
 /// It gets ready while we read the command line, and inherits nothing of ours that is worth hiding. Where it
-/// cannot be forked, or its executor is named by the environment, the engine starts one when it needs it.
-pub(crate) fn head_start() -> Option<UnixStream> {
+/// cannot be begun, or its executor is named by the environment, the engine makes one when it needs it, and says
+/// what is wrong.
+pub(crate) fn head_start() -> Option<Engine> {
     if std::env::var_os("SANDBOXD_EXECUTOR").is_some() {
         return None;
     }
-    let (ours, theirs) = UnixStream::pair().ok()?;
-    executor::fork_spawner(&jail::SingleThreaded::prove()?, theirs.into()).ok()?;
-    Some(ours)
+    // Until somebody is there to act upon them, and to clean up.
+    jail::sys::hold_endings(true);
+    let begun = executor::begin_first(jail::SingleThreaded::prove()?).ok()?;
+    let mut engine = settings::engine().ok()?;
+    engine.adopt(begun).ok()?;
+    Some(engine)
 }
 
-pub(crate) fn run(args: RunArgs, spawner: Option<UnixStream>) -> Result<ExitCode> {
-    let mut engine = settings::engine()?;
-    if let Some(spawner) = spawner {
-        engine.adopt_spawner(spawner)?;
-    }
+pub(crate) fn run(args: RunArgs, engine: Option<Engine>) -> Result<ExitCode> {
+    let engine = engine.map_or_else(settings::engine, Ok)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let request = request::build(&args, engine.catalogue())?;
     let artifacts = args.artifacts.as_deref().map(artifacts::Folder::open).transpose()?;
@@ -58,6 +58,7 @@ async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<E
     // Before anything is begun that an early signal would leave behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    jail::sys::hold_endings(false);
     let (events, mut happening) = mpsc::channel(64);
     let cancel = request.cancel.clone();
     let live = !args.json;

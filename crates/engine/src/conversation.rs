@@ -78,7 +78,14 @@ pub(crate) async fn hold(
     cancel: &Cancel,
 ) -> Heard {
     let (read, mut write) = stream.into_split();
-    let mut listener = Listener { read, reader: Reader::default(), job, events, heard: Heard::default() };
+    let mut listener = Listener {
+        read,
+        reader: Reader::default(),
+        buffer: vec![0; 64 << 10],
+        job,
+        events,
+        heard: Heard::default(),
+    };
     let deadline = Instant::now() + Duration::from_millis(job.limits.wall_ms) + GRACE;
     let speak = async {
         // An error is for the listener to find: the other side is gone.
@@ -128,6 +135,8 @@ async fn farewell(listener: &mut Listener<'_>, voice: Option<OwnedWriteHalf>) {
 struct Listener<'a> {
     read: OwnedReadHalf,
     reader: Reader,
+    /// On the heap, where only the pages that are used cost anything.
+    buffer: Vec<u8>,
     job: &'a Job,
     events: &'a mpsc::Sender<Event>,
     heard: Heard,
@@ -142,10 +151,9 @@ impl Listener<'_> {
                 Err(e) => return self.end(End::Broken(e.to_string())),
                 Ok(None) => {}
             }
-            let mut buffer = [0; 64 << 10];
-            match self.read.read(&mut buffer).await {
+            match self.read.read(&mut self.buffer).await {
                 Ok(0) | Err(_) => return false,
-                Ok(length) => self.reader.push(&buffer[..length]),
+                Ok(length) => self.reader.push(&self.buffer[..length]),
             }
         }
     }

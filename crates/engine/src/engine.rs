@@ -14,11 +14,11 @@ use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Ceiling, Limits};
 use crate::runtime::{Catalogue, Found, Runtime, find};
+use jail::enter::Blank;
 use jail::spec::{HostDir, HostDirMode};
 use protocol::StepKind;
 use request::checked;
 use run::Run;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
@@ -70,9 +70,9 @@ impl Engine {
         }
     }
 
-    /// Uses a spawner that runs already, at the other end of this socket.
-    pub fn adopt_spawner(&mut self, socket: UnixStream) -> Result<(), EngineError> {
-        self.native.adopt(socket)
+    /// Uses a sandbox that was begun already for the first program that it suits.
+    pub fn adopt(&mut self, begun: Blank) -> Result<(), EngineError> {
+        self.native.adopt(begun)
     }
 
     /// The languages.

@@ -10,6 +10,8 @@ const ENOUGH_WAITING: usize = 1 << 20;
 pub(crate) struct Control {
     stream: OwnedFd,
     reader: Reader,
+    /// On the heap, where only the pages that are used cost anything.
+    buffer: Vec<u8>,
     waiting: Vec<u8>,
     sent: usize,
     hung_up: bool,
@@ -20,7 +22,14 @@ impl Control {
         jail::sys::ignore_broken_pipes();
         rustix::io::fcntl_setfd(&stream, rustix::io::FdFlags::CLOEXEC).map_err(|e| e.to_string())?;
         rustix::io::ioctl_fionbio(&stream, true).map_err(|e| e.to_string())?;
-        Ok(Control { stream, reader: Reader::default(), waiting: Vec::new(), sent: 0, hung_up: false })
+        Ok(Control {
+            stream,
+            reader: Reader::default(),
+            buffer: vec![0; 64 << 10],
+            waiting: Vec::new(),
+            sent: 0,
+            hung_up: false,
+        })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -33,10 +42,9 @@ impl Control {
 
     /// Takes in what has arrived.
     pub(crate) fn fill(&mut self) {
-        let mut buffer = [0; 64 << 10];
-        match read(&self.stream, &mut buffer) {
+        match read(&self.stream, &mut *self.buffer) {
             Ok(0) => self.hung_up = true,
-            Ok(length) => self.reader.push(&buffer[..length]),
+            Ok(length) => self.reader.push(&self.buffer[..length]),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.hung_up = true,
         }
@@ -57,6 +65,11 @@ impl Control {
     pub(crate) fn send(&mut self, frame: &Frame) {
         frame.write_to(&mut self.waiting);
         self.flush();
+    }
+
+    /// Says something that need not be heard before the next thing we say.
+    pub(crate) fn note(&mut self, message: &FromExecutor) {
+        Frame::control(message).write_to(&mut self.waiting);
     }
 
     pub(crate) fn tell(&mut self, message: &FromExecutor) {

@@ -17,40 +17,22 @@ mod spawner;
 mod watch;
 
 use control::Control;
-use jail::enter::Landed;
-use jail::{SingleThreaded, fds, sys};
+use jail::enter::{Blank, Landed, Workshop};
+use jail::mutant::{Mutant, lacks};
+use jail::spec::Network;
+use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
-use spawner::Habit;
 
 /// Makes sandboxes by order of the engine at the other end of `socket`, until it hangs up.
 pub fn spawner(socket: OwnedFd) -> Result<(), String> {
     let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
-    spawner::run(proof, &socket, Habit::OneMore)
+    spawner::run(proof, &socket)
 }
 
-/// Forks a spawner off this process, which must have one thread and should have done nothing yet: what it
-/// holds in memory, PID 1 of every sandbox will hold. The environment is wiped. A first sandbox is begun at once,
-/// because somebody who is in such a hurry will want one. Does not return in the spawner.
-pub fn fork_spawner(proof: &SingleThreaded, socket: OwnedFd) -> std::io::Result<()> {
-    match sys::fork_into(proof, 0, None)? {
-        sys::Forked::Parent(..) => Ok(()),
-        sys::Forked::Child(proof) => {
-            sys::forget_environment(&proof);
-            let served = apart(socket).and_then(|socket| spawner::run(proof, &socket, Habit::OneAtOnce));
-            sys::exit_now(i32::from(served.is_err()))
-        }
-    }
-}
-
-/// Leaves the descriptors of the parent behind. Standard error too: whoever reads our caller's would wait for
-/// the spawner, which goes on cleaning up when everything else is done.
-fn apart(socket: OwnedFd) -> Result<OwnedFd, String> {
-    use rustix::fs::{Mode, OFlags};
-    let null = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    let standard =
-        [null(), null(), null()].into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
-    let kept = fds::exactly(standard, vec![socket]).map_err(|e| e.to_string())?;
-    kept.into_iter().next().ok_or_else(|| "the control socket got lost".into())
+/// Begins a first sandbox in this process, which must have one thread and should have done nothing yet: what it
+/// holds in memory, PID 1 of the sandbox will hold, without the environment.
+pub fn begin_first(proof: SingleThreaded) -> Result<Blank, JailError> {
+    Workshop::open(proof, None, init).begin(Network::None)
 }
 
 /// Runs jobs with no isolation at all, as this JSON says.
@@ -76,5 +58,8 @@ fn init(landed: Landed) -> i32 {
             }
         }
     });
+    while lacks(Mutant::KillTree) {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
     i32::from(served.is_err())
 }

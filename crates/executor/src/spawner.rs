@@ -4,7 +4,7 @@
 //! boxes with it.
 
 use jail::enter::{Blank, JailBox, Workshop};
-use jail::spec::{JailSpec, Network};
+use jail::spec::JailSpec;
 use jail::{JailError, SingleThreaded};
 use protocol::spawner::{Order, Reply, pack, unpack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
-pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, habit: Habit) -> Result<(), String> {
+pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd) -> Result<(), String> {
     // A signal from the terminal is for the engine to act upon.
     let _ = rustix::process::setsid();
     if rustix::process::geteuid().is_root() {
@@ -23,22 +23,11 @@ pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd, habit: Habit) -> Resu
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("could not make the spawner unreadable: {e}"))?;
     }
-    let workshop = Workshop::open(proof, crate::init);
+    // The engine may have been put into a cgroup of its own together with us.
+    let workshop = Workshop::open(proof, rustix::process::getppid(), crate::init);
     let mut spawner =
-        Spawner { workshop, habit, boxes: HashMap::new(), ahead: None, expected: None, dying: Vec::new() };
-    if habit == Habit::OneAtOnce {
-        spawner.ahead = spawner.workshop.begin(Network::None).ok();
-    }
+        Spawner { workshop, boxes: HashMap::new(), ahead: None, expected: None, dying: Vec::new() };
     spawner.serve(socket)
-}
-
-/// When boxes are begun before anybody asks for them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Habit {
-    /// One at the start, for somebody who wants just one.
-    OneAtOnce,
-    /// One after each that was made, like that one, once there is nothing else to do.
-    OneMore,
 }
 
 /// How long nothing must be asked for before a box is begun ahead.
@@ -46,9 +35,8 @@ const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 struct Spawner {
     workshop: Workshop,
-    habit: Habit,
     boxes: HashMap<String, JailBox>,
-    /// Begun before anybody asked for it.
+    /// Begun before anybody asked for it, once there was nothing else to do.
     ahead: Option<Blank>,
     /// What it will be like.
     expected: Option<JailSpec>,
@@ -64,8 +52,7 @@ impl Spawner {
                 self.wait_for_news(socket)?;
                 if inbox.fill(socket)? { continue } else { break }
             };
-            let Some(reply) = self.obey(order, &mut inbox.stream) else { continue };
-            let reply = pack(&reply).map_err(|e| e.to_string())?;
+            let reply = pack(&self.obey(order, &mut inbox.stream)).map_err(|e| e.to_string())?;
             if send_all(socket, &reply).is_err() {
                 break;
             }
@@ -87,7 +74,7 @@ impl Spawner {
         loop {
             let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
             fds.extend(self.dying.iter().map(|jail_box| PollFd::new(&jail_box.pidfd, PollFlags::IN)));
-            let may_begin = self.habit == Habit::OneMore && self.ahead.is_none() && self.expected.is_some();
+            let may_begin = self.ahead.is_none() && self.expected.is_some();
             match poll(&mut fds, may_begin.then_some(&IDLE)) {
                 Ok(0) => {
                     self.begin_one_more();
@@ -109,12 +96,8 @@ impl Spawner {
         }
     }
 
-    fn obey(&mut self, order: Order, stream: &mut Option<OwnedFd>) -> Option<Reply> {
-        Some(match order {
-            Order::Expect { spec } => {
-                self.furnish(&spec);
-                return None;
-            }
+    fn obey(&mut self, order: Order, stream: &mut Option<OwnedFd>) -> Reply {
+        match order {
             Order::Make { spec } => match stream.take() {
                 Some(stream) => self.make(&spec, stream),
                 None => failed(&spec.id, Errno::BADF),
@@ -131,14 +114,14 @@ impl Spawner {
                 }
                 None => Reply::Unknown,
             },
-        })
+        }
     }
 
     fn make(&mut self, spec: &JailSpec, stream: OwnedFd) -> Reply {
         if self.boxes.contains_key(&spec.id) {
             return failed(&spec.id, Errno::EXIST);
         }
-        match self.blank(spec).and_then(|blank| self.workshop.finish(blank, spec, stream)) {
+        match self.blank(spec).and_then(|blank| blank.finish(spec, stream)?.stand()) {
             Ok(jail_box) => {
                 let layers = jail_box.layers.clone();
                 self.boxes.insert(spec.id.clone(), jail_box);
@@ -153,8 +136,11 @@ impl Spawner {
     /// one is asked for.
     fn begin_one_more(&mut self) {
         let Some(spec) = self.expected.take() else { return };
-        self.ahead = self.workshop.begin(spec.network).ok();
-        self.furnish(&spec);
+        let begun = self.workshop.begin(spec.network).and_then(|mut blank| match blank.furnish(&spec) {
+            Ok(()) => Ok(blank),
+            Err(error) => blank.discard().and(Err(error)),
+        });
+        self.ahead = begun.ok();
     }
 
     /// The box that was begun ahead, if it suits, or else a new one.
@@ -165,16 +151,6 @@ impl Spawner {
             None => {}
         }
         self.workshop.begin(spec.network)
-    }
-
-    /// Furnishes the box that was begun ahead, so that it is ready when it is asked for. Whatever goes wrong
-    /// with it will go wrong again, and be reported, when it is.
-    fn furnish(&mut self, spec: &JailSpec) {
-        if let Some(blank) = &mut self.ahead
-            && self.workshop.furnish(blank, spec).is_err()
-        {
-            let _ = self.ahead.take().map(Blank::discard);
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::pipes::{Input, Output};
 use jail::JailError;
 use jail::beneath::Tree;
 use jail::job::Program;
+use jail::mutant::{Mutant, lacks};
 use protocol::{Ending, FromExecutor, FromHost, Job, Kind, Step, StepKind, Written};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -116,7 +117,7 @@ impl<'a, G: Ground> Watch<'a, G> {
         Ok(Program {
             path: text(&step.program)?,
             argv: step.argv.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?,
-            env: step.env.iter().map(|var| text(var)).collect::<Result<_, _>>()?,
+            env: step.env.iter().map(|var| text(var)).chain(inherited()).collect::<Result<_, _>>()?,
             directory: text(&step.directory)?,
             cpu_seconds: Some(self.job.limits.cpu_ms.div_ceil(1000).max(1)),
         })
@@ -140,7 +141,8 @@ impl<'a, G: Ground> Watch<'a, G> {
                         control.send(&frame);
                     }
                 }
-                if out.written.max(err.written) > self.job.limits.output_written_bytes {
+                let most = self.job.limits.output_written_bytes;
+                if out.written.max(err.written) > most && !lacks(Mutant::OutputLimit) {
                     return Ending::OutputLimit;
                 }
             }
@@ -161,13 +163,13 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     /// What the clock decides: time, CPU time and, where they are sampled, memory and processes.
     fn by_the_clock(&mut self, now: Instant) -> Option<Ending> {
-        if now >= self.deadline {
+        if now >= self.deadline && !lacks(Mutant::WallTime) {
             return Some(Ending::TimedOut);
         }
         if now >= self.next_cpu {
             let used = self.ground.meters().cpu_us().saturating_sub(self.before.cpu_us);
             let budget = self.job.limits.cpu_ms * 1000;
-            if used >= budget {
+            if used >= budget && !lacks(Mutant::CpuTime) {
                 return Some(Ending::CpuLimit);
             }
             // It cannot be used up faster than the rate allows.
@@ -175,7 +177,8 @@ impl<'a, G: Ground> Watch<'a, G> {
                 None => u64::from(self.ground.limits().cpu_millis.max(1000)),
                 Some(_) => 1000 * std::thread::available_parallelism().map_or(1, usize::from) as u64,
             };
-            self.next_cpu = now + Duration::from_micros((budget - used) * 1000 / rate).max(CPU_EVERY);
+            self.next_cpu =
+                now + Duration::from_micros(budget.saturating_sub(used) * 1000 / rate).max(CPU_EVERY);
         }
         if self.next_sample.is_some_and(|at| now >= at) {
             self.next_sample = Some(now + SAMPLE_EVERY);
@@ -188,6 +191,10 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     fn wait_for_news(&self, control: &mut Control, out: &Output, err: &Output, now: Instant) -> News {
         let mut wake = self.deadline.min(self.next_cpu);
+        if lacks(Mutant::WallTime) || lacks(Mutant::CpuTime) {
+            // What is past must not wake us for ever.
+            wake = wake.max(now + CPU_EVERY);
+        }
         for at in [self.next_sample, out.wake(now), err.wake(now)].into_iter().flatten() {
             wake = wake.min(at);
         }
@@ -251,7 +258,7 @@ impl<'a, G: Ground> Watch<'a, G> {
         self.last = sample(self.scratch);
         self.most.processes = self.most.processes.max(self.last.processes);
         self.most.memory_bytes = self.most.memory_bytes.max(self.last.memory_bytes);
-        self.last.memory_bytes > self.ground.limits().memory_bytes
+        self.last.memory_bytes > self.ground.limits().memory_bytes && !lacks(Mutant::Memory)
     }
 
     /// What the kernel says of the program.
@@ -271,6 +278,7 @@ impl<'a, G: Ground> Watch<'a, G> {
             }
         }
         match (status.exit_status(), status.terminating_signal()) {
+            _ if lacks(Mutant::ExitStatus) => Ending::Exited { code: 0 },
             (Some(code), _) => Ending::Exited { code },
             (None, Some(signal)) if signal == Signal::XCPU.as_raw() => Ending::CpuLimit,
             (None, signal) => Ending::Signalled { signal: signal.unwrap_or(0) },
@@ -288,6 +296,14 @@ impl<'a, G: Ground> Watch<'a, G> {
             }
         }
     }
+}
+
+/// Variables of our own that a program gets beside those of its job: none.
+fn inherited() -> impl Iterator<Item = Result<CString, JailError>> {
+    let own = if lacks(Mutant::Environment) { Some(std::env::vars()) } else { None };
+    own.into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some(Ok(CString::new(format!("{name}={value}")).ok()?)))
 }
 
 #[derive(Default)]

@@ -4,6 +4,7 @@
 //! magic links and mount crossings refused, so that nothing user code plants or swaps can lead outside.
 //! Only regular files are opened. There is no second way to reach a file of a workspace.
 
+use crate::mutant::{Mutant, lacks};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, statat, unlinkat,
@@ -117,6 +118,10 @@ const NO_ESCAPE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
+fn no_escape() -> ResolveFlags {
+    if lacks(Mutant::NoFollow) { ResolveFlags::empty() } else { NO_ESCAPE }
+}
+
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Tree {
@@ -128,23 +133,23 @@ impl Tree {
     /// Makes a new file, and the directories it needs. An existing file is an error.
     pub fn create(&self, path: &PlainPath, mode: u32) -> Result<File, Errno> {
         let (parents, name) = path.0.rsplit_once('/').unwrap_or(("", &path.0));
-        let mut at = openat2(&self.root, ".", DIRECTORY, Mode::empty(), NO_ESCAPE)?;
+        let mut at = openat2(&self.root, ".", DIRECTORY, Mode::empty(), no_escape())?;
         for parent in parents.split('/').filter(|name| !name.is_empty()) {
             match mkdirat(&at, parent, Mode::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
-            at = openat2(&at, parent, DIRECTORY, Mode::empty(), NO_ESCAPE)?;
+            at = openat2(&at, parent, DIRECTORY, Mode::empty(), no_escape())?;
         }
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        Ok(File::from(openat2(&at, name, flags, Mode::from_raw_mode(mode & 0o777), NO_ESCAPE)?))
+        Ok(File::from(openat2(&at, name, flags, Mode::from_raw_mode(mode & 0o777), no_escape())?))
     }
 
     /// Opens a regular file for reading. A link, a device or a pipe is refused.
     pub fn read(&self, path: &PlainPath) -> Result<File, Errno> {
         // Non-blocking, so that a pipe somebody planted cannot hold us.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = openat2(&self.root, path.as_str(), flags, Mode::empty(), NO_ESCAPE)?;
+        let fd = openat2(&self.root, path.as_str(), flags, Mode::empty(), no_escape())?;
         let stat = fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL);
@@ -157,7 +162,7 @@ impl Tree {
         match self.create(path, mode) {
             Err(Errno::EXIST) => {
                 let (parent, name) = path.0.rsplit_once('/').unwrap_or((".", &path.0));
-                let parent = openat2(&self.root, parent, DIRECTORY, Mode::empty(), NO_ESCAPE)?;
+                let parent = openat2(&self.root, parent, DIRECTORY, Mode::empty(), no_escape())?;
                 unlinkat(&parent, name, AtFlags::empty())?;
                 self.create(path, mode)
             }
@@ -182,7 +187,7 @@ impl Tree {
     ) -> bool {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let at = if below.is_empty() { "." } else { below };
-        let Ok(fd) = openat2(&self.root, at, flags, Mode::empty(), NO_ESCAPE) else { return false };
+        let Ok(fd) = openat2(&self.root, at, flags, Mode::empty(), no_escape()) else { return false };
         let Ok(names) = Dir::read_from(&fd) else { return false };
         let mut complete = true;
         for item in names {
@@ -191,7 +196,8 @@ impl Tree {
             if matches!(name.as_bytes(), b"." | b"..") {
                 continue;
             }
-            let Ok(stat) = statat(fd.as_fd(), name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let follow = if lacks(Mutant::NoFollow) { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+            let Ok(stat) = statat(fd.as_fd(), name.as_c_str(), follow) else { continue };
             let kind = FileType::from_raw_mode(stat.st_mode);
             if !matches!(kind, FileType::RegularFile | FileType::Directory) {
                 continue;

@@ -1,6 +1,7 @@
 //! Capabilities: none for user code, in all five sets; a handful for PID 1 where it has a uid of its own.
 
 use crate::error::{At, JailError, Step};
+use crate::mutant::{Mutant, lacks};
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
@@ -15,6 +16,9 @@ pub const OF_INIT: CapabilitySet = CapabilitySet::SETUID
 
 /// Empties the bounding set, so that no program can ever gain what is not in it. Needs SETPCAP.
 pub fn empty_bounding_set() -> Result<(), JailError> {
+    if lacks(Mutant::Capabilities) {
+        return Ok(());
+    }
     for bit in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
             Ok(()) => {}
@@ -35,6 +39,9 @@ pub fn only(keep: CapabilitySet) -> Result<(), JailError> {
 
 /// Makes uid 0 mean nothing and locks it that way. Needs SETPCAP.
 pub fn lock_secure_bits() -> Result<(), JailError> {
+    if lacks(Mutant::Capabilities) {
+        return Ok(());
+    }
     let bits = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
         | CapabilitiesSecureBits::NO_SETUID_FIXUP

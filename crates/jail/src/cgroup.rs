@@ -11,9 +11,9 @@ mod v2;
 pub use layout::{Layout, Mounted};
 
 use crate::error::{At, JailError, Step};
+use crate::mutant::{Mutant, lacks};
 use crate::spec::{BoxLimits, BoxUsage, CgroupKind};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -43,21 +43,31 @@ pub struct MeterFds {
 }
 
 impl Cgroup {
-    /// Makes a cgroup for box number `serial` of this spawner.
-    pub fn create(layout: &Layout, serial: u64) -> Result<Cgroup, JailError> {
+    /// A cgroup for box number `serial` of this spawner. In the unified hierarchy it exists from now on, because
+    /// a process is born into it; elsewhere [`Cgroup::make`] makes it, which can be done while PID 1 starts.
+    pub fn plan(layout: &Layout, serial: u64) -> Result<Cgroup, JailError> {
         let name = format!("{PREFIX}{}-{serial}", owner_tag());
         match &layout.mounted {
-            Mounted::V1(mounts) => v1::Group::create(mounts, &name).map(Cgroup::V1),
+            Mounted::V1(mounts) => Ok(Cgroup::V1(v1::Group::plan(mounts, &name))),
             Mounted::V2(parent) => v2::Group::create(parent, &name).map(Cgroup::V2),
             Mounted::None(_) => Ok(Cgroup::None),
         }
     }
 
+    /// Makes what was planned and does not exist yet.
+    pub fn make(&self) -> Result<(), JailError> {
+        match self {
+            Cgroup::V1(group) => group.make(),
+            Cgroup::V2(_) | Cgroup::None => Ok(()),
+        }
+    }
+
     /// Sets its bounds.
     pub fn limit(&self, limits: &BoxLimits) -> Result<(), JailError> {
+        let limits = left_out(limits);
         match self {
-            Cgroup::V1(group) => group.limit(limits),
-            Cgroup::V2(group) => group.limit(limits),
+            Cgroup::V1(group) => group.limit(&limits),
+            Cgroup::V2(group) => group.limit(&limits),
             Cgroup::None => Ok(()),
         }
     }
@@ -83,7 +93,7 @@ impl Cgroup {
     ///
     /// Entering by itself, as a single thread, is the one way that does not stop every fork of the machine
     /// for milliseconds.
-    pub fn doors(&self) -> Result<Vec<File>, JailError> {
+    pub fn doors(&self) -> Result<Vec<OwnedFd>, JailError> {
         match self {
             Cgroup::V1(group) => group.doors(),
             _ => Ok(Vec::new()),
@@ -109,13 +119,28 @@ impl Cgroup {
     }
 
     /// Removes it. All its processes must be dead or dying.
-    pub fn remove(self) -> Result<(), JailError> {
-        match &self {
+    pub fn remove(&self) -> Result<(), JailError> {
+        match self {
             Cgroup::V1(group) => group.directories().try_for_each(remove_directory),
             Cgroup::V2(group) => remove_directory(group.directory()),
             Cgroup::None => Ok(()),
         }
     }
+}
+
+/// The same bounds, but for one that a test build leaves out.
+fn left_out(limits: &BoxLimits) -> BoxLimits {
+    let mut limits = *limits;
+    if lacks(Mutant::Memory) {
+        limits.memory_bytes = 1 << 40;
+    }
+    if lacks(Mutant::Pids) {
+        limits.pids = 4000;
+    }
+    if lacks(Mutant::CpuRate) {
+        limits.cpu_millis = 64_000;
+    }
+    limits
 }
 
 /// Removes cgroups left by spawners that no longer live. Returns how many.

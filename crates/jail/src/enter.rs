@@ -3,8 +3,8 @@
 //! Three steps, so that most of it can be done ahead of a request:
 //!
 //! 1. [`Workshop::begin`]: ids, cgroup and namespaces. Nothing is known yet of what the box shall be.
-//! 2. [`Workshop::furnish`]: its file system, by a specification whose limits are not final.
-//! 3. [`Workshop::finish`]: the final limits, the stream to the engine, and everything that is given up.
+//! 2. [`Blank::furnish`]: its file system, by a specification whose limits are not final.
+//! 3. [`Blank::finish`]: the final limits, the stream to the engine, and everything that is given up.
 //!
 //! The spawner's side is here; the side of the process that becomes PID 1 is in [`climb`]. They meet at a gate,
 //! through which specifications go in, and a report, which says that the box stands or which rung broke.
@@ -13,23 +13,25 @@
 
 mod climb;
 mod gate;
+mod janitor;
 
 pub use climb::Landed;
+pub use janitor::Janitor;
 
 use crate::SingleThreaded;
 use crate::cgroup::{Cgroup, Layout, Mounted};
 use crate::error::{At, JailError, Step};
 use crate::identity::Identity;
-use crate::spec::{BoxUsage, CgroupKind, JailSpec, Layer, Layers, Network};
+use crate::mutant::{Mutant, lacks};
+use crate::spec::{BoxUsage, JailSpec, Layer, Layers, Network};
 use crate::sys::{self, Forked};
 use climb::{Climber, Inherited, understand};
 use gate::Gate;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use std::fs::File;
-use std::io::Read;
 
 /// A box that stands: PID 1 is the executor, waiting on its control stream.
 #[derive(Debug)]
@@ -50,8 +52,10 @@ impl JailBox {
     /// Ends everything in it. The kernel kills a pid namespace with its PID 1, whatever its processes do.
     /// Says what it had used.
     pub fn kill(&self) -> BoxUsage {
-        // Fails only when it is dead already.
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        if !lacks(Mutant::KillTree) {
+            // Fails only when it is dead already.
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        }
         self.cgroup.usage()
     }
 
@@ -60,9 +64,13 @@ impl JailBox {
     /// Taking namespaces down can take the kernel some milliseconds; the descriptor of PID 1 becomes
     /// readable when it is done.
     pub fn bury(self) -> Result<(), JailError> {
-        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+        wait_for(&self.pidfd);
         self.cgroup.remove()
     }
+}
+
+fn wait_for(pidfd: &OwnedFd) {
+    while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
 }
 
 /// A box in the making: its processes wait at the gate.
@@ -71,8 +79,10 @@ pub struct Blank {
     pid: Pid,
     pidfd: OwnedFd,
     gate: Gate,
-    report: File,
+    report: OwnedFd,
     cgroup: Cgroup,
+    /// Why nothing counts it, where nothing does.
+    uncounted: Option<String>,
     identity: Identity,
     network: Network,
     furnished: Option<JailSpec>,
@@ -96,8 +106,99 @@ impl Blank {
     /// Ends it and frees what it held.
     pub fn discard(self) -> Result<(), JailError> {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+        wait_for(&self.pidfd);
         self.cgroup.remove()
+    }
+
+    /// Lets it build its file system. Does not wait for it.
+    pub fn furnish(&mut self, spec: &JailSpec) -> Result<(), JailError> {
+        if let (Some(why), true) = (&self.uncounted, self.identity.two_ids()) {
+            // Root with no cgroup is a misconfigured host, not a plain user's fate.
+            if !spec.allow_weaker.contains(&Layer::Cgroup) {
+                return Err(JailError::new(Step::Cgroup, why.clone(), Errno::ACCESS));
+            }
+        }
+        let meters = self.cgroup.meters()?;
+        let doors = self.cgroup.doors()?;
+        let fds: Vec<_> =
+            [&meters.oom, &meters.cpu].into_iter().flatten().chain(&doors).map(AsFd::as_fd).collect();
+        self.gate.send(spec, &fds)?;
+        self.furnished = Some(spec.clone());
+        Ok(())
+    }
+
+    /// Makes it the box that `spec` wants, with a PID 1 that talks on `control`. Does not wait for it.
+    pub fn finish(mut self, spec: &JailSpec, control: OwnedFd) -> Result<Rising, JailError> {
+        match self.settle(spec, control) {
+            Ok(()) => Ok(Rising { blank: self, spec: spec.clone() }),
+            Err(error) => {
+                // Nobody took the specification: what the box says of its end tells more than that.
+                let gone = error.errno() == Errno::PIPE;
+                let error = gone.then(|| self.hear().err()).flatten().unwrap_or(error);
+                self.discard()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn settle(&mut self, spec: &JailSpec, control: OwnedFd) -> Result<(), JailError> {
+        if self.furnished.is_none() {
+            self.furnish(spec)?;
+        }
+        self.cgroup.limit(&spec.limits)?;
+        self.gate.send(spec, &[control.as_fd()])
+    }
+
+    /// What it reports: that it stands, with or without overlays, or what broke.
+    fn hear(&self) -> Result<bool, JailError> {
+        let mut report = Vec::new();
+        let mut buffer = [0; 1024];
+        loop {
+            match rustix::io::read(&self.report, &mut buffer) {
+                Ok(0) => return understand(&report),
+                Ok(length) => report.extend_from_slice(&buffer[..length]),
+                // Somebody else who waits for it has made it so.
+                Err(Errno::AGAIN) => {
+                    let _ = poll(&mut [PollFd::new(&self.report, PollFlags::IN)], None);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(JailError::new(Step::Namespaces, "report", errno)),
+            }
+        }
+    }
+}
+
+/// A box that has been told everything and is about to stand.
+#[derive(Debug)]
+pub struct Rising {
+    blank: Blank,
+    spec: JailSpec,
+}
+
+impl Rising {
+    /// Readable when there is news of it.
+    pub fn report(&self) -> BorrowedFd<'_> {
+        self.blank.report.as_fd()
+    }
+
+    /// Forks somebody who takes it down when we are gone.
+    pub fn janitor(&self, proof: &SingleThreaded) -> Result<Janitor, JailError> {
+        Janitor::fork(proof, &self.blank)
+    }
+
+    /// Waits until it stands.
+    pub fn stand(self) -> Result<JailBox, JailError> {
+        match self.blank.hear() {
+            Ok(overlay) => {
+                let layers = layers(&self.spec, &self.blank, overlay);
+                let Blank { pid, pidfd, cgroup, identity, .. } = self.blank;
+                Ok(JailBox { pid, pidfd, layers, cgroup, identity })
+            }
+            Err(error) => {
+                self.blank.discard()?;
+                Err(error)
+            }
+        }
     }
 }
 
@@ -111,9 +212,11 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Opens the workshop. PID 1 of every box calls `init` and ends with what it returns.
-    pub fn open(proof: SingleThreaded, init: fn(Landed) -> i32) -> Workshop {
-        Workshop { proof, layout: Layout::detect(), serial: 0, init }
+    /// Opens the workshop. PID 1 of every box calls `init` and ends with what it returns. Where we ourselves are in
+    /// the way of the cgroups of boxes, we and `company` are moved.
+    pub fn open(proof: SingleThreaded, company: Option<Pid>, init: fn(Landed) -> i32) -> Workshop {
+        let movable: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(company).collect();
+        Workshop { proof, layout: Layout::detect(&movable), serial: 0, init }
     }
 
     /// Removes what spawners left behind that were killed.
@@ -123,119 +226,85 @@ impl Workshop {
 
     /// Begins a box: everything that does not depend on what it shall be.
     pub fn begin(&mut self, network: Network) -> Result<Blank, JailError> {
+        let blank = self.fork(network)?;
+        // Should the host run out of memory, boxes go first. A plain user may not always say so.
+        let _ = std::fs::write(format!("/proc/{}/oom_score_adj", blank.pid.as_raw_nonzero()), "500");
+        match blank.identity.write_maps(blank.pid).and_then(|()| blank.cgroup.make()) {
+            Ok(()) => Ok(blank),
+            Err(error) => {
+                blank.discard()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn fork(&mut self, network: Network) -> Result<Blank, JailError> {
         self.serial += 1;
         let identity = Identity::reserve()?;
         if identity.two_ids() {
             // Boxes may not change their groups, so they must not inherit any.
             rustix::thread::set_thread_groups(&[]).at(Step::Identity, "drop supplementary groups")?;
         }
-        let cgroup = Cgroup::create(&self.layout, self.serial)?;
-        match self.fork(network, &identity, &cgroup) {
-            Ok((pid, pidfd, gate, report)) => {
-                Ok(Blank { pid, pidfd, gate, report, cgroup, identity, network, furnished: None })
-            }
-            Err(error) => {
-                cgroup.remove()?;
-                Err(error)
-            }
-        }
-    }
-
-    /// Lets a box build its file system. Does not wait for it.
-    pub fn furnish(&self, blank: &mut Blank, spec: &JailSpec) -> Result<(), JailError> {
-        if let (Mounted::None(why), true) = (&self.layout.mounted, blank.identity.two_ids()) {
-            // Root with no cgroup is a misconfigured host, not a plain user's fate.
-            if !spec.allow_weaker.contains(&Layer::Cgroup) {
-                return Err(JailError::new(Step::Cgroup, why.clone(), Errno::ACCESS));
-            }
-        }
-        blank.furnished = Some(spec.clone());
-        blank.gate.send(spec, None)
-    }
-
-    /// Makes a blank the box that `spec` wants, with a PID 1 that talks on `control`.
-    pub fn finish(&self, mut blank: Blank, spec: &JailSpec, control: OwnedFd) -> Result<JailBox, JailError> {
-        let overlay = match self.settle(&mut blank, spec, control) {
-            Ok(overlay) => overlay,
-            Err(error) => {
-                blank.discard()?;
-                return Err(error);
-            }
-        };
-        let Blank { pid, pidfd, cgroup, identity, .. } = blank;
-        let layers = layers(spec, &identity, cgroup.kind(), &self.layout, overlay);
-        Ok(JailBox { pid, pidfd, layers, cgroup, identity })
-    }
-
-    fn settle(&self, blank: &mut Blank, spec: &JailSpec, control: OwnedFd) -> Result<bool, JailError> {
-        if blank.furnished.is_none() {
-            self.furnish(blank, spec)?;
-        }
-        blank.cgroup.limit(&spec.limits)?;
-        let sent = blank.gate.send(spec, Some(control.as_fd()));
-        drop(control);
-        let mut report = Vec::new();
-        blank.report.read_to_end(&mut report).at(Step::Namespaces, "report")?;
-        // What the box says of its failure tells more than that nobody took the specification.
-        understand(&report).and_then(|overlay| sent.map(|()| overlay))
-    }
-
-    fn fork(
-        &self,
-        network: Network,
-        identity: &Identity,
-        cgroup: &Cgroup,
-    ) -> Result<(Pid, OwnedFd, Gate, File), JailError> {
-        let (meters, doors) = (cgroup.meters()?, cgroup.doors()?);
         let (gate, theirs) = Gate::pair()?;
         let (report_out, report_in) = pipe_with(PipeFlags::CLOEXEC).at(Step::Namespaces, "report")?;
-        let mut flags = libc::CLONE_NEWUSER
+        let cgroup = Cgroup::plan(&self.layout, self.serial)?;
+        let flags = libc::CLONE_NEWUSER
             | libc::CLONE_NEWNS
             | libc::CLONE_NEWPID
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS;
-        if network == Network::None {
-            flags |= libc::CLONE_NEWNET;
-        }
-        let forked = sys::fork_into(&self.proof, flags as u64, cgroup.clone_target())
-            .at(Step::Namespaces, "clone3")?;
-        let (pid, pidfd) = match forked {
-            Forked::Parent(pid, pidfd) => (pid, pidfd),
-            Forked::Child(proof) => {
+        let left_out = [
+            (Mutant::UserNamespace, libc::CLONE_NEWUSER),
+            (Mutant::IpcNamespace, libc::CLONE_NEWIPC),
+            (Mutant::UtsNamespace, libc::CLONE_NEWUTS),
+        ];
+        let flags =
+            left_out.iter().filter(|(layer, _)| lacks(*layer)).fold(flags, |flags, (_, flag)| flags & !flag);
+        let (pid, pidfd) = match sys::fork_into(&self.proof, flags as u64, cgroup.clone_target()) {
+            Ok(Forked::Parent(pid, pidfd)) => (pid, pidfd),
+            Ok(Forked::Child(proof)) => {
                 drop((gate, report_out));
-                let climber =
-                    Climber { proof, two_ids: identity.two_ids(), kind: cgroup.kind(), init: self.init };
-                climber.climb(Inherited { gate: theirs, report: report_in, meters, doors })
+                let climber = Climber {
+                    proof,
+                    two_ids: identity.two_ids(),
+                    kind: cgroup.kind(),
+                    network,
+                    init: self.init,
+                };
+                climber.climb(Inherited { gate: theirs, report: report_in })
+            }
+            Err(errno) => {
+                cgroup.remove()?;
+                return Err(JailError::new(Step::Namespaces, "clone3", errno));
             }
         };
-        drop((theirs, report_in, meters, doors));
-        // Should the host run out of memory, boxes go first. A plain user may not always say so.
-        let _ = std::fs::write(format!("/proc/{}/oom_score_adj", pid.as_raw_nonzero()), "500");
-        match identity.write_maps(pid) {
-            Ok(()) => Ok((pid, pidfd, gate, File::from(report_out))),
-            Err(error) => {
-                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-                let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
-                Err(error)
-            }
-        }
+        let uncounted = match &self.layout.mounted {
+            Mounted::None(why) => Some(why.clone()),
+            _ => None,
+        };
+        Ok(Blank {
+            pid,
+            pidfd,
+            gate,
+            report: report_out,
+            cgroup,
+            uncounted,
+            identity,
+            network,
+            furnished: None,
+        })
     }
 }
 
-fn layers(
-    spec: &JailSpec,
-    identity: &Identity,
-    cgroup: CgroupKind,
-    layout: &Layout,
-    overlay: bool,
-) -> Layers {
+fn layers(spec: &JailSpec, blank: &Blank, overlay: bool) -> Layers {
+    let identity = &blank.identity;
     let mut degraded = Vec::new();
     if !identity.two_ids() {
         degraded.push(
             "shared-uid: sandboxes run as the calling user, because only root can map other ids".into(),
         );
     }
-    if let (CgroupKind::None, Mounted::None(why)) = (cgroup, &layout.mounted) {
+    if let Some(why) = &blank.uncounted {
         degraded.push(format!("cgroup: limits are rlimits and sampling, because {why}"));
     }
     if !overlay {
@@ -248,7 +317,7 @@ fn layers(
     Layers {
         host_uid: identity.host_uid(),
         host_uid_unique: identity.two_ids(),
-        cgroup,
+        cgroup: blank.cgroup.kind(),
         overlay,
         network: spec.network,
         degraded,

@@ -1,6 +1,7 @@
 //! Descriptors of a child: exactly the ones that are meant, at exactly the numbers that are meant.
 
 use crate::error::{At, JailError, Step};
+use crate::mutant::{Mutant, lacks};
 use crate::sys;
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -26,4 +27,20 @@ pub fn exactly(keep: Vec<OwnedFd>, until_exec: Vec<OwnedFd>) -> Result<Vec<Owned
     drop(moved);
     sys::close_from(all as u32).at(Step::Descriptors, "close the rest")?;
     Ok((kept..all).filter_map(sys::inherited).collect())
+}
+
+/// Makes these descriptors 0, 1 and 2 of this process, and closes every other one. They stay what they are for
+/// a parent that shares its memory with us, but not its descriptors.
+pub fn only(streams: &[OwnedFd; 3]) -> Result<(), JailError> {
+    // Out of the way of all targets first.
+    let moved = streams.each_ref().map(|fd| sys::duplicate_above(fd.as_fd(), 3));
+    for (number, fd) in (0..).zip(moved) {
+        let fd = fd.at(Step::Descriptors, "duplicate")?;
+        sys::copy_fd(fd.as_fd(), number, false).at(Step::Descriptors, "place")?;
+    }
+    if lacks(Mutant::Descriptors) {
+        sys::keep_all_at_exec();
+        return Ok(());
+    }
+    sys::close_from(3).at(Step::Descriptors, "close the rest")
 }

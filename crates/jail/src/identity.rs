@@ -5,8 +5,9 @@
 //! frees it when the spawner ends, however it ends. A spawner without root can map only its own uid.
 
 use crate::error::{At, JailError, Step};
+use crate::mutant::{Mutant, lacks};
 use crate::sys;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Pid, geteuid};
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -55,6 +56,14 @@ impl Identity {
         matches!(self, Identity::Own { .. })
     }
 
+    /// What holds the lock on them, if they are locked.
+    pub fn lock(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Identity::Own { locks, .. } => Some(locks.as_fd()),
+            Identity::Shared { .. } => None,
+        }
+    }
+
     /// Outside uid of user code.
     pub fn host_uid(&self) -> u32 {
         match self {
@@ -65,6 +74,9 @@ impl Identity {
 
     /// Writes the id maps of `pid`, which has just made its user namespace and waits.
     pub fn write_maps(&self, pid: Pid) -> Result<(), JailError> {
+        if lacks(Mutant::UserNamespace) {
+            return Ok(());
+        }
         let (uids, gids) = match self {
             Identity::Own { slot, .. } => {
                 let init = FIRST_UID + 2 * slot;
@@ -114,6 +126,9 @@ fn reserve_slot(dir: &Path) -> Result<Identity, JailError> {
     rustix::rand::getrandom(&mut start[..], rustix::rand::GetRandomFlags::empty())
         .at(Step::Identity, "random start")?;
     let start = u32::from_ne_bytes(start) % SLOTS;
+    if lacks(Mutant::UniqueUid) {
+        return Ok(Identity::Own { slot: 0, locks });
+    }
     for step in 0..SLOTS {
         let slot = (start + step) % SLOTS;
         if sys::lock_byte(locks.as_fd(), i64::from(slot)).at(Step::Identity, "lock")? {

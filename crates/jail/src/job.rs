@@ -5,17 +5,16 @@
 
 use crate::error::{At, JailError, Step};
 use crate::landlock::Fence;
+use crate::mutant::{Mutant, lacks};
 use crate::seccomp::Filter;
 use crate::spec::InitSpec;
-use crate::sys::{self, Forked};
+use crate::sys;
 use crate::{SingleThreaded, caps, fds, rlimits};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal};
 use rustix::thread::CapabilitySet;
 use std::ffi::CString;
-use std::io::{Read, Write};
 
 /// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +47,15 @@ impl Ready {
         if init.two_ids {
             sys::set_file_ids(init.user);
             // A change of ids makes the kernel forget both of these.
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-                .at(Step::Ids, "death signal")?;
-            rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-                .at(Step::Ids, "make PID 1 unreadable")?;
+            if !lacks(Mutant::KillTree) {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                    .at(Step::Ids, "death signal")?;
+            }
+            let how = match lacks(Mutant::Dumpable) {
+                false => rustix::process::DumpableBehavior::NotDumpable,
+                true => rustix::process::DumpableBehavior::Dumpable,
+            };
+            rustix::process::set_dumpable_behavior(how).at(Step::Ids, "make PID 1 unreadable")?;
         }
         let filter = Filter::new(init.profile);
         let fence = Fence::new(init.writable.iter().map(std::path::PathBuf::as_path))?;
@@ -86,7 +90,9 @@ impl Ready {
             rustix::thread::set_thread_res_gid(gid, gid, gid).at(Step::Ids, "gid")?;
             rustix::thread::set_thread_res_uid(uid, uid, uid).at(Step::Ids, "uid")?;
         }
-        caps::only(CapabilitySet::empty())?;
+        if !lacks(Mutant::Capabilities) {
+            caps::only(CapabilitySet::empty())?;
+        }
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::Ids, "death signal")?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         self.fence.restrict()
@@ -123,39 +129,22 @@ fn start(
     streams: [OwnedFd; 3],
     climb: impl Fn(Rung) -> Result<(), JailError>,
 ) -> Result<Pid, JailError> {
-    let (report_out, report_in) = pipe_with(PipeFlags::CLOEXEC).at(Step::Exec, "report")?;
-    match sys::fork_into(proof, 0, None).at(Step::Exec, "fork")? {
-        Forked::Child(_) => {
-            drop(report_out);
-            let mut report = std::fs::File::from(match report_in.try_clone() {
-                Ok(fd) => fd,
-                Err(_) => sys::exit_now(127),
-            });
-            // `rungs` closes this copy with all other descriptors, and keeps the one it is given.
-            let (error, kept) = rungs(program, streams, report_in, climb);
-            let text = encode(&error);
-            let _ = match kept {
-                Some(fd) => std::fs::File::from(fd).write_all(&text),
-                None => report.write_all(&text),
-            };
-            sys::exit_now(127)
-        }
-        Forked::Parent(pid, _) => {
-            drop((report_in, streams));
-            let mut report = Vec::new();
-            std::fs::File::from(report_out).read_to_end(&mut report).at(Step::Exec, "report")?;
-            if report.is_empty() { Ok(pid) } else { Err(decode(&report)) }
-        }
-    }
+    let image = sys::Image::new(&program.path, &program.argv, &program.env);
+    let mut broken = None;
+    let child = sys::lend_to_child(proof, &mut || {
+        broken = Some(rungs(program, &image, &streams, &climb));
+    });
+    let pid = child.at(Step::Exec, "fork")?;
+    broken.map_or(Ok(pid), Err)
 }
 
-/// Climbs; returns only when a rung breaks, with the report descriptor where it already moved.
+/// Climbs; returns only when a rung breaks. What it allocates it frees before exec: the memory is not its own.
 fn rungs(
     program: &Program,
-    streams: [OwnedFd; 3],
-    report: OwnedFd,
-    climb: impl Fn(Rung) -> Result<(), JailError>,
-) -> (JailError, Option<OwnedFd>) {
+    image: &sys::Image<'_>,
+    streams: &[OwnedFd; 3],
+    climb: &impl Fn(Rung) -> Result<(), JailError>,
+) -> JailError {
     let before = || -> Result<(), JailError> {
         rustix::process::setsid().at(Step::Exec, "setsid")?;
         climb(Rung::Limits)?;
@@ -164,21 +153,15 @@ fn rungs(
         }
         climb(Rung::Restrict)?;
         rustix::process::chdir(program.directory.as_c_str())
-            .at(Step::WorkingDirectory, program.directory.to_string_lossy())
+            .at(Step::WorkingDirectory, program.directory.to_string_lossy())?;
+        fds::only(streams)?;
+        sys::reset_signals();
+        climb(Rung::Filter)
     };
-    if let Err(error) = before() {
-        return (error, Some(report));
+    match before() {
+        Ok(()) => JailError::new(Step::Exec, program.path.to_string_lossy(), image.execute()),
+        Err(error) => error,
     }
-    let report = match fds::exactly(streams.into(), vec![report]) {
-        Ok(mut open) => open.pop(),
-        Err(error) => return (error, None),
-    };
-    sys::reset_signals();
-    if let Err(error) = climb(Rung::Filter) {
-        return (error, report);
-    }
-    let errno = sys::exec_path(&program.path, &program.argv, &program.env);
-    (JailError::new(Step::Exec, program.path.to_string_lossy(), errno), report)
 }
 
 /// Errors cross a pipe as three lines, without allocation-heavy formats: step number, errno, subject.

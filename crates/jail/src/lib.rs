@@ -17,6 +17,7 @@ pub mod job;
 pub mod keyring;
 pub mod landlock;
 pub mod mounts;
+pub mod mutant;
 pub mod net_ns;
 pub mod probe;
 pub mod rlimits;

@@ -13,6 +13,7 @@
 //! depends on that is left to [`Root::settle`].
 
 use crate::error::{At, JailError, Step};
+use crate::mutant::{Mutant, lacks};
 use crate::spec::{HostDir, HostDirMode, JailSpec, Layer, ScratchDir};
 use crate::sys;
 use rustix::fd::{AsFd, OwnedFd};
@@ -20,10 +21,9 @@ use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind,
-    mount_change, mount_remount, move_mount, open_tree, unmount,
+    mount_bind_recursive, mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 use std::ffi::CString;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Where the box is put together. Exists on every host; what it held is covered, in our namespace only.
@@ -99,7 +99,11 @@ impl Root {
         for (index, dir) in spec.scratch.iter().enumerate() {
             scratch_dir(index, dir, user)?;
         }
-        for (name, source) in spec.devices.iter().zip(&sources.devices) {
+        if lacks(Mutant::Devices) {
+            mount_bind_recursive("/dev", inside("/dev")).at(Step::Mounts, "/dev")?;
+        }
+        let devices = spec.devices.iter().zip(&sources.devices).filter(|_| !lacks(Mutant::Devices));
+        for (name, source) in devices {
             attach(source, &inside(Path::new("/dev").join(name)), RDONLY | NOSUID | NOEXEC)?;
         }
         proc(spec)?;
@@ -123,8 +127,12 @@ impl Root {
     /// Makes it the root, leaving nothing of the old one. Returns whether it is overlays of the box's own.
     pub fn enter(self) -> Result<bool, JailError> {
         rustix::process::chdir(ROOT).at(Step::Mounts, "enter the root")?;
-        rustix::process::pivot_root(".", ".").at(Step::Mounts, "pivot_root")?;
-        unmount(".", UnmountFlags::DETACH).at(Step::Mounts, "detach the old root")?;
+        if lacks(Mutant::OldRoot) {
+            rustix::process::pivot_root(".", "root").at(Step::Mounts, "pivot_root")?;
+        } else {
+            rustix::process::pivot_root(".", ".").at(Step::Mounts, "pivot_root")?;
+            unmount(".", UnmountFlags::DETACH).at(Step::Mounts, "detach the old root")?;
+        }
         rustix::process::chdir("/").at(Step::Mounts, "/")?;
         Ok(self.overlay)
     }
@@ -145,7 +153,9 @@ impl Root {
 }
 
 fn scratch_options(spec: &JailSpec) -> String {
-    format!("size={},nr_inodes={},mode=755", spec.limits.disk_bytes, spec.limits.disk_inodes)
+    let bytes = if lacks(Mutant::Disk) { 0 } else { spec.limits.disk_bytes };
+    let inodes = if lacks(Mutant::Inodes) { 0 } else { spec.limits.disk_inodes };
+    format!("size={bytes},nr_inodes={inodes},mode=755")
 }
 
 fn host_dir(
@@ -163,7 +173,7 @@ fn host_dir(
     let lower = format!("{BASE}/lower{index}");
     make_dir(&lower, 0o755)?;
     attach(source, &lower, RDONLY | NOSUID | NODEV)?;
-    if dir.mode == HostDirMode::ReadOnly {
+    if dir.mode == HostDirMode::ReadOnly && !lacks(Mutant::ReadOnly) {
         return read_only(spec, &lower, &target);
     }
     let changes = format!("{SCRATCH}/changes{index}");
@@ -205,34 +215,35 @@ fn proc(spec: &JailSpec) -> Result<(), JailError> {
     let proc = inside("/proc");
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     // 4 = only processes one could trace are seen, so PID 1 is not.
-    mount_fs("proc", &proc, flags, "hidepid=4")?;
+    let hidden = if lacks(Mutant::HidePid) { "hidepid=0" } else { "hidepid=4" };
+    mount_fs("proc", &proc, flags, hidden)?;
     // The second lock after the system call filter: no user namespace can be made inside.
-    std::fs::write(format!("{proc}/sys/user/max_user_namespaces"), "0")
-        .at(Step::Mounts, "max_user_namespaces")?;
+    if !lacks(Mutant::UserNamespace) {
+        std::fs::write(format!("{proc}/sys/user/max_user_namespaces"), "0")
+            .at(Step::Mounts, "max_user_namespaces")?;
+    }
     if spec.proc_pids_only {
         unmount(proc.as_str(), UnmountFlags::empty()).at(Step::Mounts, "/proc")?;
         return mount_fs("proc", &proc, flags, "hidepid=4,subset=pid");
     }
-    for name in &spec.proc_read_only {
+    for name in spec.proc_read_only.iter().filter(|_| !lacks(Mutant::ProcReadOnly)) {
         let path = format!("{proc}/{name}");
         if Path::new(&path).exists() {
             attach(&detach(Path::new(&path), true)?, &path, RDONLY | NOSUID | NODEV | NOEXEC)?;
         }
     }
-    for name in &spec.proc_masks {
+    for name in spec.proc_masks.iter().filter(|_| !lacks(Mutant::ProcMasks)) {
         cover(&format!("{proc}/{name}"))?;
     }
     Ok(())
 }
 
-/// Covers what is at `path`, if anybody could read it. What only the host's root may read stays as it is:
-/// nobody in the box is that. A bind takes over the flags of the mask's own mount.
+/// Covers what is at `path`, if anything is. A bind takes over the flags of the mask's own mount.
 fn cover(path: &str) -> Result<(), JailError> {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.mode() & 0o007 == 0 => Ok(()),
-        Ok(meta) if meta.is_dir() => mount_bind(MASK_DIR, path).at(Step::Mounts, path),
-        Ok(_) => mount_bind(MASK_FILE, path).at(Step::Mounts, path),
-        Err(_) => Ok(()),
+    match mount_bind(MASK_FILE, path) {
+        Err(Errno::NOTDIR) => mount_bind(MASK_DIR, path).at(Step::Mounts, path),
+        Err(Errno::NOENT) => Ok(()),
+        other => other.at(Step::Mounts, path),
     }
 }
 

@@ -53,14 +53,63 @@ pub fn fork_into(
     }
 }
 
-/// Replaces this process by the program at `path`. Returns only on failure.
-pub fn exec_path(path: &std::ffi::CStr, argv: &[std::ffi::CString], env: &[std::ffi::CString]) -> Errno {
-    let argv = pointers(argv);
-    let env = pointers(env);
-    // SAFETY: both arrays end in a null pointer and point at strings that live in the caller's slices; the
-    // path is a C string.
-    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
-    last_errno()
+/// A child that runs `work` in our memory and on our time: we go on when it has replaced itself by a program, or
+/// has come to the end of `work` and so to its own end.
+///
+/// That saves the copy of our address space, which the program would throw away at once. Descriptors, signal
+/// actions, ids and everything else of the kernel are the child's own; memory is not, so what `work` leaves
+/// allocated when it executes a program stays allocated here.
+pub fn lend_to_child(_proof: &SingleThreaded, work: &mut dyn FnMut()) -> Result<Pid, Errno> {
+    extern "C" fn child(work: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the pointer below, which is valid while our caller is suspended, and that is all our life.
+        let work = unsafe { &mut *work.cast::<&mut dyn FnMut()>() };
+        work();
+        exit_now(127)
+    }
+    let mut stack = vec![0u128; CHILD_STACK / 16];
+    let mut work = work;
+    // SAFETY: the child gets the high end of a stack of its own, aligned to 16 bytes, which outlives it: with
+    // CLONE_VFORK the kernel lets us go on only when the child no longer uses our memory. The token proves that no
+    // thread but us uses it meanwhile.
+    let pid = check(libc::c_long::from(unsafe {
+        libc::clone(
+            child,
+            stack.as_mut_ptr_range().end.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw mut work).cast(),
+        )
+    }))?;
+    Pid::from_raw(pid as i32).ok_or(Errno::INVAL)
+}
+
+/// Enough for the ladder of a program, whose deepest step formats an error.
+const CHILD_STACK: usize = 256 << 10;
+
+/// A program with its arguments, laid out as the kernel wants them.
+#[derive(Debug)]
+pub struct Image<'a> {
+    path: &'a std::ffi::CStr,
+    argv: Vec<*const libc::c_char>,
+    env: Vec<*const libc::c_char>,
+}
+
+impl<'a> Image<'a> {
+    /// Lays them out.
+    pub fn new(
+        path: &'a std::ffi::CStr,
+        argv: &'a [std::ffi::CString],
+        env: &'a [std::ffi::CString],
+    ) -> Image<'a> {
+        Image { path, argv: pointers(argv), env: pointers(env) }
+    }
+
+    /// Replaces this process by it. Returns only on failure.
+    pub fn execute(&self) -> Errno {
+        // SAFETY: both arrays end in a null pointer and point at strings that outlive this value; the path is a C
+        // string.
+        unsafe { libc::execve(self.path.as_ptr(), self.argv.as_ptr(), self.env.as_ptr()) };
+        last_errno()
+    }
 }
 
 fn pointers(strings: &[std::ffi::CString]) -> Vec<*const libc::c_char> {
@@ -79,6 +128,14 @@ pub fn close_from(first: u32) -> Result<(), Errno> {
     // owns would be closed twice; callers are children about to exec, which run no destructor.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) })
         .map(drop)
+}
+
+/// Lets every descriptor survive exec: what [`close_from`] is there to prevent.
+pub(crate) fn keep_all_at_exec() {
+    for fd in 3..256 {
+        // SAFETY: fcntl with these integer arguments touches no memory; a number that is not open answers EBADF.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+    }
 }
 
 /// Makes `to` a copy of `from`.
@@ -155,6 +212,20 @@ pub fn reset_signals() {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Lets the signals by which people end a program wait, or no longer.
+pub fn hold_endings(hold: bool) {
+    let how = if hold { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: the set is initialised before it is read, and these numbers are valid.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(how, &raw const set, std::ptr::null_mut());
     }
 }
 
@@ -286,6 +357,13 @@ pub fn landlock_abi() -> u32 {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0usize, VERSION)
     };
     u32::try_from(answer).unwrap_or(0)
+}
+
+/// Makes a network namespace with nothing in it but a loopback interface that is down.
+pub fn own_network() -> Result<(), Errno> {
+    // SAFETY: unshare with this flag concerns only what this process sees of the network, no memory or
+    // descriptor.
+    check(libc::c_long::from(unsafe { libc::unshare(libc::CLONE_NEWNET) })).map(drop)
 }
 
 /// Makes a cgroup namespace whose root is the cgroup this process is in.

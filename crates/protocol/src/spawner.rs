@@ -32,11 +32,6 @@ pub fn unpack<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<(T, usiz
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Order {
-    /// Expect to be asked for a box like this, with other limits perhaps. The one order without a reply.
-    Expect {
-        /// What it will be like.
-        spec: Box<JailSpec>,
-    },
     /// Make a box; its control stream comes along as a descriptor.
     Make {
         /// What it shall be.
@@ -54,7 +49,7 @@ pub enum Order {
     },
 }
 
-/// From the spawner to the engine, one for each order but `Expect`, in order.
+/// From the spawner to the engine, one for each order, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {

@@ -1,7 +1,8 @@
 //! The native isolator: Linux namespaces, made by our own spawner. The default.
 //!
-//! One spawner process serves all places of this engine. It is started with the first place and ends, with
-//! everything it made, when the engine does.
+//! One spawner process serves all places of this engine. It is started when it is needed and ends, with
+//! everything it made, when the engine does. Somebody who wants just one place and wants it now can begin it
+//! before there is an engine, and let the engine adopt it.
 
 mod skeleton;
 mod spawner;
@@ -12,14 +13,16 @@ use crate::rootfs::policy;
 use crate::runtime::plan::Places;
 use crate::{EngineError, Network};
 use async_trait::async_trait;
-use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, ScratchDir};
-use jail::{JailError, Step};
+use jail::enter::{Blank, JailBox, Janitor};
+use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, Layers, ScratchDir};
+use jail::{JailError, SingleThreaded, Step};
 use protocol::spawner::{Order, Reply};
 use rustix::io::Errno;
-use spawner::Spawner;
+use spawner::{PATIENCE, Spawner};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
+use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
 /// The isolator of namespaces.
@@ -28,6 +31,7 @@ pub struct Native {
     executor: PathBuf,
     spawner: Mutex<Option<Spawner>>,
     standing: Mutex<BTreeSet<String>>,
+    first: Mutex<First>,
     /// Prepared roots by what they have, so that they are looked for once.
     roots: std::sync::Mutex<HashMap<(Vec<PathBuf>, bool), PathBuf>>,
 }
@@ -39,15 +43,15 @@ impl Native {
             executor,
             spawner: Mutex::default(),
             standing: Mutex::default(),
+            first: Mutex::default(),
             roots: std::sync::Mutex::default(),
         }
     }
 
-    /// Uses a spawner that runs already, at the other end of this socket, and tells it what will be wanted.
-    pub fn adopt(&mut self, socket: StdStream) -> Result<(), EngineError> {
-        let spawner = Spawner::at(socket).map_err(|e| EngineError::Broken(format!("spawner: {e}")))?;
-        spawner.expect(&self.jail_spec(&PlaceSpec::usual())?)?;
-        *self.spawner.get_mut() = Some(spawner);
+    /// Uses a box that was begun already for the first place that it suits, and lets it furnish itself.
+    pub fn adopt(&mut self, mut begun: Blank) -> Result<(), EngineError> {
+        begun.furnish(&self.jail_spec(&PlaceSpec::usual())?).map_err(refused)?;
+        self.first.get_mut().begun = Some(begun);
         Ok(())
     }
 
@@ -95,6 +99,47 @@ impl Native {
         Ok(root)
     }
 
+    /// Makes a box: of the one that was begun already, if it suits, or else by the spawner.
+    async fn make(&self, spec: JailSpec, stream: StdStream) -> Result<Layers, EngineError> {
+        let begun = self.first.lock().await.begun.take();
+        if let Some(begun) = begun {
+            if begun.suits(&spec) {
+                return self.make_first(begun, &spec, stream).await;
+            }
+            begun.discard().map_err(refused)?;
+        }
+        match self.order(&Order::Make { spec: Box::new(spec) }, Some(stream)).await? {
+            Reply::Made { layers } => Ok(layers),
+            Reply::Failed { error } => Err(refused(error)),
+            other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
+        }
+    }
+
+    async fn make_first(
+        &self,
+        begun: Blank,
+        spec: &JailSpec,
+        stream: StdStream,
+    ) -> Result<Layers, EngineError> {
+        let rising = begun.finish(spec, stream.into()).map_err(refused)?;
+        // While it rises there is time to see to its end.
+        let janitor = match SingleThreaded::prove() {
+            Some(proof) => rising.janitor(&proof).map_err(refused)?,
+            None => return Err(EngineError::Broken("a thread was started before the first sandbox".into())),
+        };
+        let news =
+            async { pipe::Receiver::from_owned_fd(rising.report().try_clone_to_owned()?)?.readable().await };
+        match tokio::time::timeout(PATIENCE, news).await {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => return Err(EngineError::Broken(format!("the report of the sandbox: {e}"))),
+            Err(_) => return Err(EngineError::Broken("the sandbox does not get ready".into())),
+        }
+        let jail_box = rising.stand().map_err(refused)?;
+        let layers = jail_box.layers.clone();
+        self.first.lock().await.standing = Some((spec.id.clone(), jail_box, janitor));
+        Ok(layers)
+    }
+
     async fn order(&self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
         let mut spawner = self.spawner.lock().await;
         let mut running = match spawner.take() {
@@ -131,18 +176,15 @@ impl Isolator for Native {
     async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError> {
         crate::rootfs::check()?;
         let (stream, theirs, told) = open_stream(opening)?;
-        let order = Order::Make { spec: Box::new(self.jail_spec(spec)?) };
-        match self.order(&order, Some(theirs)).await? {
-            Reply::Made { layers } => {
-                self.standing.lock().await.insert(spec.id.clone());
-                Ok(Place { stream, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
-            }
-            Reply::Failed { error } => Err(refused(error)),
-            other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
-        }
+        let layers = self.make(self.jail_spec(spec)?, theirs).await?;
+        self.standing.lock().await.insert(spec.id.clone());
+        Ok(Place { stream, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
     }
 
     async fn usage(&self, id: &str) -> Result<BoxUsage, EngineError> {
+        if let Some(jail_box) = self.first.lock().await.named(id) {
+            return Ok(jail_box.cgroup.usage());
+        }
         match self.order(&Order::Measure { id: id.into() }, None).await? {
             Reply::Measured { usage } => Ok(usage),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
@@ -151,6 +193,10 @@ impl Isolator for Native {
 
     async fn destroy(&self, id: &str) -> Result<BoxUsage, EngineError> {
         self.standing.lock().await.remove(id);
+        if let Some(jail_box) = self.first.lock().await.named(id) {
+            // It stays where it is: its ids are free only when the janitor has seen the last of it.
+            return Ok(jail_box.kill());
+        }
         match self.order(&Order::Destroy { id: id.into() }, None).await? {
             Reply::Destroyed { usage } => Ok(usage),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
@@ -159,6 +205,19 @@ impl Isolator for Native {
 
     async fn list(&self) -> Vec<String> {
         self.standing.lock().await.iter().cloned().collect()
+    }
+}
+
+/// The box that was begun before there was an engine.
+#[derive(Debug, Default)]
+struct First {
+    begun: Option<Blank>,
+    standing: Option<(String, JailBox, Janitor)>,
+}
+
+impl First {
+    fn named(&self, id: &str) -> Option<&JailBox> {
+        self.standing.as_ref().filter(|(name, ..)| name == id).map(|(_, jail_box, _)| jail_box)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where this host's cgroups are, and whether we may make some.
 
+use rustix::process::Pid;
 use std::path::{Path, PathBuf};
 
 /// What was found.
@@ -46,15 +47,15 @@ impl V1Mounts {
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
 impl Layout {
-    /// Looks at this host.
-    pub fn detect() -> Layout {
+    /// Looks at this host, for somebody who may move these processes, himself among them, out of the way.
+    pub fn detect(movable: &[Pid]) -> Layout {
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounted = match v1_mounts(&mountinfo) {
             Some(v1) if v1.directories().all(writable) => Mounted::V1(v1),
             Some(_) => Mounted::None("the cgroup hierarchies are not writable for this user".into()),
             None => match v2_mount(&mountinfo) {
-                Some(root) => match usable_v2(&root, &own) {
+                Some(root) => match usable_v2(&root, &own, movable) {
                     Some(parent) => Mounted::V2(parent),
                     None => {
                         Mounted::None("no cgroup with memory, pids and cpu is delegated to this user".into())
@@ -96,8 +97,8 @@ fn v2_mount(mountinfo: &str) -> Option<PathBuf> {
 /// The nearest directory in which we may make a bounded cgroup and move processes into it: walking up from
 /// our own cgroup, the first that is ours to write, holds no process itself (or is the root, which may), and
 /// can give its children all three controllers. Root looks at the top first.
-fn usable_v2(root: &Path, own: &str) -> Option<PathBuf> {
-    if writable(root) && grant_controllers(root) {
+fn usable_v2(root: &Path, own: &str, movable: &[Pid]) -> Option<PathBuf> {
+    if writable(root) && grant_controllers(root, movable) {
         return Some(root.to_owned());
     }
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -105,28 +106,27 @@ fn usable_v2(root: &Path, own: &str) -> Option<PathBuf> {
     own.ancestors()
         .take_while(|directory| directory.starts_with(root))
         .filter(|directory| writable(directory) && writable(&directory.join("cgroup.procs")))
-        .find(|directory| grant_controllers(directory))
+        .find(|directory| grant_controllers(directory, movable))
         .map(Path::to_owned)
 }
 
-fn grant_controllers(directory: &Path) -> bool {
+fn grant_controllers(directory: &Path, movable: &[Pid]) -> bool {
     let listed = |file: &str| {
         let text = std::fs::read_to_string(directory.join(file)).unwrap_or_default();
         CONTROLLERS.iter().all(|c| text.split_whitespace().any(|word| word == *c))
     };
     let grant = || std::fs::write(directory.join("cgroup.subtree_control"), "+memory +pids +cpu").is_ok();
     listed("cgroup.subtree_control")
-        || (listed("cgroup.controllers") && (grant() || (step_aside(directory) && grant())))
+        || (listed("cgroup.controllers") && (grant() || (step_aside(directory, movable) && grant())))
 }
 
 /// A service with a cgroup of its own sits in it, and the kernel lets no cgroup both hold processes and bound
-/// children. If nobody but us and the engine is there, both move into a leaf.
-fn step_aside(directory: &Path) -> bool {
+/// children. If nobody but those who may be moved is there, they move into a leaf.
+fn step_aside(directory: &Path, movable: &[Pid]) -> bool {
     let inside = std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     let inside: Vec<&str> = inside.lines().collect();
-    let ours = [Some(rustix::process::getpid()), rustix::process::getppid()];
-    let ours = ours.map(|pid| pid.map_or(String::new(), |pid| pid.as_raw_nonzero().to_string()));
-    if inside.is_empty() || !inside.iter().all(|pid| ours.iter().any(|own| own == pid)) {
+    let may_move = |pid: &str| movable.iter().any(|own| own.as_raw_nonzero().to_string() == pid);
+    if inside.is_empty() || !inside.iter().all(|pid| may_move(pid)) {
         return false;
     }
     let leaf = directory.join("supervisor");

@@ -16,7 +16,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn create(mounts: &V1Mounts, name: &str) -> Result<Group, JailError> {
+    pub(super) fn plan(mounts: &V1Mounts, name: &str) -> Group {
         let below = |path: &PathBuf| path.join(name);
         let at = V1Mounts {
             memory: below(&mounts.memory),
@@ -24,16 +24,19 @@ impl Group {
             cpuacct: below(&mounts.cpuacct),
             pids: below(&mounts.pids),
         };
-        let group = Group { at };
-        for directory in group.directories() {
+        Group { at }
+    }
+
+    pub(super) fn make(&self) -> Result<(), JailError> {
+        for directory in self.directories() {
             if let Err(error) = std::fs::create_dir(directory) {
-                for made in group.directories().take_while(|made| *made != directory) {
+                for made in self.directories().take_while(|made| *made != directory) {
                     let _ = std::fs::remove_dir(made);
                 }
                 return Err(error).at(Step::Cgroup, directory.display().to_string());
             }
         }
-        Ok(group)
+        Ok(())
     }
 
     pub(super) fn limit(&self, limits: &BoxLimits) -> Result<(), JailError> {
@@ -53,9 +56,11 @@ impl Group {
         self.at.directories()
     }
 
-    pub(super) fn doors(&self) -> Result<Vec<File>, JailError> {
+    pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, JailError> {
         let open = |directory: &Path| File::options().write(true).open(directory.join("tasks"));
-        self.directories().map(|directory| open(directory).at(Step::Cgroup, "tasks")).collect()
+        self.directories()
+            .map(|directory| open(directory).map(OwnedFd::from).at(Step::Cgroup, "tasks"))
+            .collect()
     }
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {

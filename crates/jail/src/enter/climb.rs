@@ -5,6 +5,7 @@ use crate::cgroup::MeterFds;
 use crate::error::{At, JailError, Step};
 use crate::identity;
 use crate::mounts::{Root, Sources};
+use crate::mutant::{Mutant, lacks};
 use crate::spec::{CgroupKind, HostDirMode, InitSpec, JailSpec, Network};
 use crate::{SingleThreaded, caps, fds, keyring, net_ns, sys};
 use rustix::fd::OwnedFd;
@@ -32,30 +33,29 @@ pub struct Landed {
 pub(super) struct Inherited {
     pub(super) gate: Gate,
     pub(super) report: OwnedFd,
-    pub(super) meters: MeterFds,
-    pub(super) doors: Vec<File>,
 }
 
 pub(super) struct Climber {
     pub(super) proof: SingleThreaded,
     pub(super) two_ids: bool,
     pub(super) kind: CgroupKind,
+    pub(super) network: Network,
     pub(super) init: fn(Landed) -> i32,
 }
 
-/// A box whose walls stand: its final specification, the stream to the engine, the one meter that only PID 1
-/// itself can open, and whether its root is overlays of its own.
+/// A box whose walls stand: its final specification, the stream to the engine, its meters, and whether its root
+/// is overlays of its own.
 struct Standing {
     spec: JailSpec,
     control: OwnedFd,
-    io: OwnedFd,
+    meters: MeterFds,
     overlay: bool,
 }
 
 impl Climber {
     pub(super) fn climb(self, inherited: Inherited) -> ! {
-        let Inherited { gate, report, meters, doors } = inherited;
-        let standing = match self.rungs(&gate, doors) {
+        let Inherited { gate, report } = inherited;
+        let standing = match self.rungs(&gate) {
             Ok(standing) => standing,
             Err(error) => {
                 // Nobody is left to tell when this fails.
@@ -64,45 +64,68 @@ impl Climber {
             }
         };
         let init = self.init;
-        match self.land(report, meters, standing) {
+        match self.land(report, standing) {
             Ok(landed) => sys::exit_now(init(landed)),
             Err(_) => sys::exit_now(1),
         }
     }
 
     /// Everything up to the last descriptor.
-    fn rungs(&self, gate: &Gate, doors: Vec<File>) -> Result<Standing, JailError> {
-        for mut door in doors {
-            door.write_all(b"0").at(Step::Cgroup, "enter")?;
+    fn rungs(&self, gate: &Gate) -> Result<Standing, JailError> {
+        if !lacks(Mutant::Environment) {
+            sys::forget_environment(&self.proof);
         }
         rustix::process::setsid().at(Step::Namespaces, "setsid")?;
-        sys::own_cgroup_view().at(Step::Namespaces, "cgroup")?;
-        // The first specification comes when the id maps are written.
-        let (draft, _) = gate.receive()?;
+        if self.network == Network::None && !lacks(Mutant::NetworkNamespace) {
+            // Not at the fork: it takes as long as all the rest of it, and the spawner need not wait for it.
+            sys::own_network().at(Step::Namespaces, "network")?;
+            net_ns::loopback()?;
+        }
+        // The first specification comes when the id maps are written and the cgroup is made.
+        let (draft, fds) = gate.receive()?;
+        let mut meters = self.enter_cgroup(fds)?;
         let sources = Sources::open(&draft, &draft.host_dirs)?;
         self.take_ids()?;
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .at(Step::Namespaces, "death signal")?;
-        rustix::system::sethostname(draft.hostname.as_bytes()).at(Step::Namespaces, "host name")?;
-        if draft.network == Network::None {
-            net_ns::loopback()?;
+        if !lacks(Mutant::KillTree) {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                .at(Step::Namespaces, "death signal")?;
+        }
+        if !lacks(Mutant::UtsNamespace) {
+            rustix::system::sethostname(draft.hostname.as_bytes()).at(Step::Namespaces, "host name")?;
         }
         keyring::fresh()?;
         let mut root = Root::build(&draft, sources, identity::USER)?;
 
-        let (spec, control) = gate.receive()?;
+        let (spec, mut fds) = gate.receive()?;
         let control =
-            control.ok_or_else(|| JailError::new(Step::Descriptors, "no control stream", Errno::BADF))?;
+            fds.next().ok_or_else(|| JailError::new(Step::Descriptors, "no control stream", Errno::BADF))?;
         let added = spec.host_dirs.get(draft.host_dirs.len()..).unwrap_or_default();
         root.settle(&spec, added, identity::USER)?;
         let overlay = root.enter()?;
-        let io = self.become_unreadable()?;
+        meters.io = Some(self.become_unreadable()?);
         caps::lock_secure_bits()?;
         caps::empty_bounding_set()?;
         caps::only(if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() })?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        Ok(Standing { spec, control, io, overlay })
+        Ok(Standing { spec, control, meters, overlay })
+    }
+
+    /// Enters the cgroup by its doors, where it was not born in it. Meters come first, and there are two of them
+    /// wherever there is a cgroup.
+    fn enter_cgroup(&self, mut fds: impl Iterator<Item = OwnedFd>) -> Result<MeterFds, JailError> {
+        let mut meters = MeterFds::default();
+        if self.kind != CgroupKind::None {
+            meters.oom = fds.next();
+            meters.cpu = fds.next();
+        }
+        for door in fds {
+            rustix::io::write(&door, b"0").at(Step::Cgroup, "enter")?;
+        }
+        if !lacks(Mutant::CgroupNamespace) {
+            sys::own_cgroup_view().at(Step::Namespaces, "cgroup")?;
+        }
+        Ok(meters)
     }
 
     /// Nobody may look at PID 1, least of all user code that shares its uid. Neither may it look at itself
@@ -112,7 +135,9 @@ impl Climber {
         let set = |how| set_dumpable_behavior(how).at(Step::Capabilities, "make PID 1 unreadable");
         set(DumpableBehavior::Dumpable)?;
         let io = rustix::fs::open("/proc/self/io", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        set(DumpableBehavior::NotDumpable)?;
+        if !lacks(Mutant::Dumpable) {
+            set(DumpableBehavior::NotDumpable)?;
+        }
         io.at(Step::Mounts, "/proc/self/io")
     }
 
@@ -127,19 +152,20 @@ impl Climber {
     }
 
     /// Lets go of every descriptor of the spawner, and reports that the box stands.
-    fn land(self, report: OwnedFd, meters: MeterFds, standing: Standing) -> Result<Landed, JailError> {
-        let Standing { spec, control, io, overlay } = standing;
+    fn land(self, report: OwnedFd, standing: Standing) -> Result<Landed, JailError> {
+        let Standing { spec, control, meters, overlay } = standing;
         let null = || {
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
                 .at(Step::Descriptors, "/dev/null")
         };
-        let has = [meters.oom.is_some(), meters.cpu.is_some()];
-        let held = [report, control, io].into_iter().chain(meters.oom).chain(meters.cpu).collect();
+        let has = [meters.io.is_some(), meters.oom.is_some(), meters.cpu.is_some()];
+        let meters = [meters.io, meters.oom, meters.cpu].into_iter().flatten();
+        let held = [report, control].into_iter().chain(meters).collect();
         let mut held = fds::exactly(vec![null()?, null()?, null()?], held)?.into_iter();
         let lost = || JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF);
         let mut report = File::from(held.next().ok_or_else(lost)?);
-        let (control, io) = (held.next().ok_or_else(lost)?, held.next());
-        let [oom, cpu] = has.map(|has| if has { held.next() } else { None });
+        let control = held.next().ok_or_else(lost)?;
+        let [io, oom, cpu] = has.map(|has| if has { held.next() } else { None });
         let ready = if overlay { READY } else { READY_WITHOUT_OVERLAY };
         report.write_all(&[ready]).at(Step::Descriptors, "report")?;
         let spec = InitSpec {

@@ -6,6 +6,7 @@
 use super::Profile;
 use super::rules::{Rule, Test};
 use super::table::{Arch, Step, Verdict};
+use crate::mutant::{Mutant, lacks};
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
 };
@@ -24,7 +25,8 @@ pub(super) fn program(arch: &Arch, profile: Profile) -> Vec<sock_filter> {
     let mut program = Vec::with_capacity(512);
     program.push(load(ARCH));
     program.push(jump(BPF_JEQ, arch.audit, 1, 0));
-    program.push(answer(SECCOMP_RET_KILL_PROCESS));
+    let stranger = if lacks(Mutant::Architecture) { SECCOMP_RET_ALLOW } else { SECCOMP_RET_KILL_PROCESS };
+    program.push(answer(stranger));
     program.push(load(NR));
     search(&mut program, &arch.steps(profile));
     program

@@ -2,7 +2,6 @@
 
 use crate::EngineError;
 use crate::isolator::no_executor;
-use jail::spec::JailSpec;
 use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -16,37 +15,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 
 /// How long any one order may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running spawner. Dropping it ends it and everything it made, in its own time: it takes down what is
 /// left when its socket closes, and nobody has to wait for that.
 #[derive(Debug)]
 pub(super) struct Spawner {
-    socket: Socket,
-    /// None for one that was forked off before there was an engine.
-    process: Option<Child>,
+    socket: UnixStream,
+    process: Child,
     /// What was started, to name it when it does not work.
     executor: PathBuf,
-}
-
-/// A spawner can be started before there is an async runtime, and is spoken to only when there is one.
-#[derive(Debug)]
-enum Socket {
-    Fresh(Option<StdStream>),
-    Used(UnixStream),
-}
-
-impl Socket {
-    fn used(&mut self) -> std::io::Result<&mut UnixStream> {
-        if let Socket::Fresh(fresh) = self {
-            let fresh = fresh.take().ok_or(std::io::ErrorKind::NotConnected)?;
-            *self = Socket::Used(UnixStream::from_std(fresh)?);
-        }
-        match self {
-            Socket::Used(socket) => Ok(socket),
-            Socket::Fresh(_) => Err(std::io::ErrorKind::NotConnected.into()),
-        }
-    }
 }
 
 fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
@@ -54,25 +32,6 @@ fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
 }
 
 impl Spawner {
-    /// One that runs already, at the other end of this socket.
-    pub(super) fn at(socket: StdStream) -> std::io::Result<Spawner> {
-        socket.set_nonblocking(true)?;
-        Ok(Spawner { socket: Socket::Fresh(Some(socket)), process: None, executor: PathBuf::new() })
-    }
-
-    /// Tells a spawner that was not spoken to yet what it will be asked for.
-    pub(super) fn expect(&self, spec: &JailSpec) -> Result<(), EngineError> {
-        let order = pack(&Order::Expect { spec: Box::new(spec.clone()) }).map_err(|e| broken("order", &e))?;
-        if let Socket::Fresh(Some(socket)) = &self.socket {
-            // An empty socket takes all of it; should it not, the spawner would wait for the rest for ever.
-            let sent = std::io::Write::write(&mut &*socket, &order).map_err(|e| broken("spawner", &e))?;
-            if sent != order.len() {
-                return Err(EngineError::Broken("the spawner does not listen".into()));
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn start(executor: &Path) -> Result<Spawner, EngineError> {
         let (ours, theirs) = StdStream::pair().map_err(|e| broken("spawner", &e))?;
         ours.set_nonblocking(true).map_err(|e| broken("spawner", &e))?;
@@ -85,7 +44,8 @@ impl Spawner {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|e| no_executor(executor, &e))?;
-        Ok(Spawner { socket: Socket::Fresh(Some(ours)), process: Some(process), executor: executor.into() })
+        let socket = UnixStream::from_std(ours).map_err(|e| broken("spawner", &e))?;
+        Ok(Spawner { socket, process, executor: executor.into() })
     }
 
     /// Gives an order and waits for its answer, but not for ever.
@@ -104,7 +64,7 @@ impl Spawner {
     }
 
     async fn exchange(&mut self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
-        let socket = self.socket.used().map_err(|e| broken("spawner", &e))?;
+        let socket = &mut self.socket;
         let text = pack(order).map_err(|e| broken("order", &e))?;
         if text.len() > LONGEST {
             return Err(EngineError::Broken("the order to the spawner is too long".into()));
@@ -139,8 +99,6 @@ impl Spawner {
 impl Drop for Spawner {
     fn drop(&mut self) {
         // One that broke is dead already and must not stay as a zombie.
-        if let Some(process) = &mut self.process {
-            let _ = process.try_wait();
-        }
+        let _ = self.process.try_wait();
     }
 }
