@@ -9,10 +9,11 @@ use std::path::Path;
 
 const POLICY: &str = "seccomp.policy";
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
-const PLAIN: [(&str, &str); 5] = [
+const PLAIN: [(&str, &str); 6] = [
     ("allow", "Verdict::Allow"),
     ("eperm", "Verdict::Eperm"),
     ("einval", "Verdict::Einval"),
+    ("enotsup", "Verdict::Enotsup"),
     ("enosys", "Verdict::Enosys"),
     ("zero", "Verdict::Zero"),
 ];
@@ -98,7 +99,7 @@ fn parse_policy(text: &str) -> Result<BTreeMap<String, Decision>, String> {
             let word = words.next().ok_or_else(|| at(format!("`{name}` has no verdict for {profile}")))?;
             parse_verdict(word).ok_or_else(|| {
                 at(format!(
-                    "`{name}`: `{word}` is no verdict; use allow, eperm, einval, enosys, zero or args:RULE"
+                    "`{name}`: `{word}` is no verdict; use allow, eperm, einval, enotsup, enosys, zero or args:RULE"
                 ))
             })
         };

@@ -277,10 +277,19 @@ impl<'a, G: Ground> Watch<'a, G> {
                 return Ending::OutOfMemory;
             }
         }
+        let used = self.ground.meters().cpu_us().saturating_sub(self.before.cpu_us);
+        if used >= self.job.limits.cpu_ms * 1000 && !lacks(Mutant::CpuTime) {
+            return Ending::CpuLimit;
+        }
         match (status.exit_status(), status.terminating_signal()) {
             _ if lacks(Mutant::ExitStatus) => Ending::Exited { code: 0 },
             (Some(code), _) => Ending::Exited { code },
-            (None, Some(signal)) if signal == Signal::XCPU.as_raw() => Ending::CpuLimit,
+            // Anybody can send it; the kernel does when one process has used all there is.
+            (None, Some(signal))
+                if signal == Signal::XCPU.as_raw() && used >= self.job.limits.cpu_ms * 900 =>
+            {
+                Ending::CpuLimit
+            }
             (None, signal) => Ending::Signalled { signal: signal.unwrap_or(0) },
         }
     }

@@ -7,7 +7,7 @@ use crate::error::{At, JailError, Step};
 use crate::landlock::Fence;
 use crate::mutant::{Mutant, lacks};
 use crate::seccomp::Filter;
-use crate::spec::InitSpec;
+use crate::spec::{CgroupKind, InitSpec};
 use crate::sys;
 use crate::{SingleThreaded, caps, fds, rlimits};
 use rustix::fd::OwnedFd;
@@ -37,6 +37,8 @@ pub struct Ready {
     proof: SingleThreaded,
     init: InitSpec,
     filter: Filter,
+    /// What is refused beside it where no cgroup counts.
+    uncounted: Option<Filter>,
     fence: Fence,
 }
 
@@ -58,8 +60,9 @@ impl Ready {
             rustix::process::set_dumpable_behavior(how).at(Step::Ids, "make PID 1 unreadable")?;
         }
         let filter = Filter::new(init.profile);
+        let uncounted = (init.cgroup == CgroupKind::None).then(Filter::no_nameless_files);
         let fence = Fence::new(init.writable.iter().map(std::path::PathBuf::as_path))?;
-        Ok(Ready { proof, init, filter, fence })
+        Ok(Ready { proof, init, filter, uncounted, fence })
     }
 
     /// What PID 1 was told at its start.
@@ -79,7 +82,10 @@ impl Ready {
         start(&self.proof, program, streams, |rung| match rung {
             Rung::Limits => rlimits::of_user_code(&self.init.limits, self.init.cgroup, self.init.two_ids),
             Rung::Restrict => self.restrict(),
-            Rung::Filter => self.filter.install().at(Step::Seccomp, "seccomp"),
+            Rung::Filter => {
+                let first = self.uncounted.as_ref().map_or(Ok(()), Filter::install);
+                first.and_then(|()| self.filter.install()).at(Step::Seccomp, "seccomp")
+            }
         })
     }
 

@@ -115,10 +115,16 @@ fn add_below(name: &str, path: &Path, files: &mut Vec<SourceFile>) -> Result<()>
     for entry in entries {
         let below = entry.file_name();
         let below = below.to_str().ok_or_else(|| not_text("file", &entry.path()))?;
+        let (name, path, kind) = (format!("{name}/{below}"), entry.path(), entry.file_type()?);
         // Links are not followed into who knows where; a file they lead to can be named by itself.
-        if !entry.file_type()?.is_symlink() {
-            add_below(&format!("{name}/{below}"), &entry.path(), files)?;
+        if kind.is_symlink() {
+            continue;
         }
+        if !kind.is_dir() && !kind.is_file() {
+            let what = format!("`{}` is neither a file nor a directory", path.display());
+            return Err(EngineError::invalid("file", what).with_hint("name what you want one by one").into());
+        }
+        add_below(&name, &path, files)?;
     }
     Ok(())
 }

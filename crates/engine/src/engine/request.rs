@@ -100,6 +100,13 @@ pub(super) fn checked(request: &Request, runtime: &Runtime, limits: &Limits) -> 
                 .with_hint("give one of them another name"));
         }
     }
+    for path in &seen {
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]).find(|above| seen.contains(*above));
+        if let Some(above) = above {
+            let what = format!("`{above}` is a file, so `{path}` cannot be below it");
+            return Err(EngineError::invalid("file", what).with_hint("give one of them another name"));
+        }
+    }
     for file in request.files.iter().chain([&request.main]) {
         bytes += file.content.len() as u64;
     }

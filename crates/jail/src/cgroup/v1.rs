@@ -46,6 +46,11 @@ impl Group {
         if self.at.memory.join("memory.memsw.limit_in_bytes").exists() {
             write(&self.at.memory, "memory.memsw.limit_in_bytes", &memory)?;
         }
+        // What waits in sockets is counted apart; a part of the memory is a generous bound for it.
+        if self.at.memory.join("memory.kmem.tcp.limit_in_bytes").exists() {
+            let queued = (limits.memory_bytes / 4).to_string();
+            write(&self.at.memory, "memory.kmem.tcp.limit_in_bytes", &queued)?;
+        }
         // One more than user code may have: PID 1.
         write(&self.at.pids, "pids.max", &(limits.pids + 1).to_string())?;
         write(&self.at.cpu, "cpu.cfs_period_us", "100000")?;

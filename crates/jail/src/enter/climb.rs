@@ -105,10 +105,20 @@ impl Climber {
         meters.io = Some(self.become_unreadable()?);
         caps::lock_secure_bits()?;
         caps::empty_bounding_set()?;
-        caps::only(if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() })?;
+        caps::only(self.capabilities())?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
         Ok(Standing { spec, control, meters, overlay })
+    }
+
+    /// What PID 1 keeps.
+    fn capabilities(&self) -> CapabilitySet {
+        let own = if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() };
+        match self.kind {
+            // It looks at processes itself, and sees those only that it could trace; no program may hide.
+            CgroupKind::None => own.union(CapabilitySet::SYS_PTRACE),
+            CgroupKind::V1 | CgroupKind::V2 => own,
+        }
     }
 
     /// Enters the cgroup by its doors, where it was not born in it. Meters come first, and there are two of them

@@ -32,6 +32,11 @@ pub(super) fn program(arch: &Arch, profile: Profile) -> Vec<sock_filter> {
     program
 }
 
+/// A filter to put before the other one, for a single number.
+pub(super) fn without(number: u32) -> Vec<sock_filter> {
+    vec![load(NR), jump(BPF_JEQ, number, 0, 1), errno(libc::ENOSYS), answer(SECCOMP_RET_ALLOW)]
+}
+
 /// Appends a binary search over the steps. Every path through it ends in an answer.
 fn search(program: &mut Vec<sock_filter>, steps: &[Step]) {
     let (lower, upper) = steps.split_at(steps.len() / 2);
@@ -58,6 +63,7 @@ fn verdict(program: &mut Vec<sock_filter>, verdict: Verdict) {
         Verdict::Allow => answer(SECCOMP_RET_ALLOW),
         Verdict::Eperm => errno(libc::EPERM),
         Verdict::Einval => errno(libc::EINVAL),
+        Verdict::Enotsup => errno(libc::EOPNOTSUPP),
         Verdict::Enosys => errno(libc::ENOSYS),
         Verdict::Zero => errno(0),
         Verdict::Kill => answer(SECCOMP_RET_KILL_PROCESS),

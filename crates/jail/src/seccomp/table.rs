@@ -14,6 +14,8 @@ pub(super) enum Verdict {
     Eperm,
     /// Refused with the errno on which callers choose another way.
     Einval,
+    /// Refused as a file system does that has no such thing.
+    Enotsup,
     /// Answered as if the kernel did not have it.
     Enosys,
     /// Answers success without doing it.

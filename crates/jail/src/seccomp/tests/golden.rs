@@ -83,6 +83,7 @@ fn word(action: u32) -> &'static str {
         (SECCOMP_RET_KILL_PROCESS, 0) => "kill",
         (SECCOMP_RET_ERRNO, libc::EPERM) => "eperm",
         (SECCOMP_RET_ERRNO, libc::EINVAL) => "einval",
+        (SECCOMP_RET_ERRNO, libc::EOPNOTSUPP) => "enotsup",
         (SECCOMP_RET_ERRNO, libc::ENOSYS) => "enosys",
         (SECCOMP_RET_ERRNO, 0) => "zero",
         _ => panic!("unexpected action {action:#x}"),
