@@ -2,7 +2,7 @@
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 BIN  := target/release
 
-.PHONY: build run test lint fmt bench deny fuzz clean
+.PHONY: build run test attacks lint fmt bench deny fuzz clean
 
 build: ## leaves sandboxd, sandbox-run and sandbox-executor in target/release/
 	scripts/setup build
@@ -19,9 +19,14 @@ test: ## installs what the tests need and runs everything
 	scripts/setup
 	scripts/test
 
+attacks: build ## hostile programs, as root and as a plain user; writes docs/reference/attacks.md
+	scripts/setup tools
+	cargo test --locked -p sandboxd --test attacks
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked -p sandboxd --test attacks -- -D warnings
 
 fmt:
 	cargo fmt --all

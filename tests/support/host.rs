@@ -7,13 +7,18 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut at = 0;
     while let Some(pid) = found.get(at) {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let children: String =
-            tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect();
-        found.extend(children.split_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+        found.extend(children(*pid));
         at += 1;
     }
     found.split_off(1)
+}
+
+/// The processes whose parent is `pid`.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let text: String =
+        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Every process of the host.

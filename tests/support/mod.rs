@@ -17,6 +17,7 @@ pub(crate) use running::Running;
 pub(crate) use worker::{in_parallel, with_neighbour};
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
@@ -31,29 +32,33 @@ pub(crate) const PLAIN: u32 = 20001;
 #[derive(Clone)]
 pub(crate) struct Sandboxd {
     plain: bool,
+    /// Uid and gid of a plain user, when root runs the tests.
+    id: u32,
     folder: PathBuf,
     home: PathBuf,
     vars: Vec<(String, String)>,
+    before: Vec<String>,
 }
 
 impl Sandboxd {
+    /// Somebody with binaries and a home of their own.
+    pub(crate) fn at(plain: bool, folder: &Path, home: &Path) -> Sandboxd {
+        let (folder, home) = (folder.into(), home.into());
+        Sandboxd { plain, id: PLAIN, folder, home, vars: Vec::new(), before: Vec::new() }
+    }
+
     /// Root. Without root there is nothing to test, which is said out loud.
     pub(crate) fn root() -> Option<Sandboxd> {
         if !am_root() {
             say_that_root_is_missing();
             return None;
         }
-        Some(Sandboxd {
-            plain: false,
-            folder: binaries().into(),
-            home: ground().join("root"),
-            vars: Vec::new(),
-        })
+        Some(Sandboxd::at(false, binaries(), &ground().join("root")))
     }
 
     /// A plain user: the caller, or when that is root somebody without any right.
     pub(crate) fn plain() -> Sandboxd {
-        Sandboxd { plain: true, folder: binaries().into(), home: ground().join("plain"), vars: Vec::new() }
+        Sandboxd::at(true, binaries(), &ground().join("plain"))
     }
 
     /// Whoever runs the tests.
@@ -105,10 +110,27 @@ impl Sandboxd {
         self
     }
 
+    /// The same plain user by another uid and gid, so that what the kernel counts per user is theirs alone.
+    pub(crate) fn known_as(mut self, id: u32) -> Sandboxd {
+        self.id = id;
+        self
+    }
+
+    /// The uid of the command.
+    pub(crate) fn uid(&self) -> u32 {
+        if self.plain && am_root() { self.id } else { rustix::process::geteuid().as_raw() }
+    }
+
+    /// The same, started by a command that executes the words it is given.
+    pub(crate) fn behind(mut self, words: &[String]) -> Sandboxd {
+        self.before = words.to_vec();
+        self
+    }
+
     /// Makes this person the owner of a file.
     pub(crate) fn give(&self, path: &Path) {
         if self.plain && am_root() {
-            chown(path, Some(PLAIN), Some(PLAIN)).unwrap();
+            chown(path, Some(self.id), Some(self.id)).unwrap();
         }
     }
 
@@ -143,19 +165,24 @@ impl Sandboxd {
 
     /// A binary with any words, in an environment with nothing in it but what a login gives.
     pub(crate) fn program<const N: usize>(&self, name: &str, words: [&str; N]) -> Run {
-        let binary = self.binary(name);
-        let mut command = match self.plain && am_root() {
-            true => {
-                let id = PLAIN.to_string();
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(binary);
-                command
-            }
-            false => Command::new(binary),
-        };
+        let mut command = self.bare(self.binary(name));
         command.args(words).env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin").current_dir("/");
         command.envs(self.vars.iter().map(|(name, value)| (name, value)));
         Run::new(command)
+    }
+
+    /// Any program, as this person.
+    pub(crate) fn bare(&self, program: impl Into<OsString>) -> Command {
+        let mut line: Vec<OsString> = self.before.iter().map(OsString::from).collect();
+        if self.plain && am_root() {
+            let id = self.id.to_string();
+            let words = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
+            line.extend(words.map(OsString::from));
+        }
+        line.push(program.into());
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        command
     }
 }
 

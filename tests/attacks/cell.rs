@@ -1,0 +1,259 @@
+//! A case as one user, with everything that must hold for every case.
+
+use crate::bwrap;
+use crate::case::{Case, Facts, Run};
+use crate::drives;
+use crate::pattern::matches;
+use crate::seen::judge;
+use crate::stage::{Stage, words};
+use crate::watchdog::Watchdog;
+use crate::world::{Place, Who};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Most times a loud case is tried when nothing is wrong but the neighbour's time.
+const TRIES: usize = 3;
+/// How much slower a neighbour may be beside a loud case.
+const FACTOR: f64 = 2.0;
+
+/// Most characters of a line about what was wrong.
+const LONGEST: usize = 400;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    pub(crate) verdict: Verdict,
+    /// What was wrong, or why it does not apply.
+    pub(crate) words: Vec<String>,
+    /// What is worth knowing of a case that passed.
+    pub(crate) notes: Vec<String>,
+    pub(crate) seconds: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Pass,
+    #[default]
+    Fail,
+    NotApplicable,
+}
+
+impl Cell {
+    pub(crate) fn not_applicable(why: impl Into<String>) -> Cell {
+        Cell { verdict: Verdict::NotApplicable, words: vec![why.into()], ..Cell::default() }
+    }
+}
+
+/// What the cells of a user share.
+pub(crate) struct Cells<'w> {
+    place: Place<'w>,
+    /// Whether neighbours are asked how quick they are.
+    timed: bool,
+    quiet: RefCell<Option<Duration>>,
+    records: RefCell<BTreeSet<String>>,
+    /// Packets that were counted before.
+    packets: std::cell::Cell<u64>,
+    watchdog: Watchdog,
+}
+
+impl<'w> Cells<'w> {
+    pub(crate) fn new(place: Place<'w>, timed: bool) -> Cells<'w> {
+        let packets = place.world.outer.as_ref().map_or(0, |outer| outer.packets()).into();
+        let watchdog = Watchdog::new(place.children());
+        Cells { place, timed, quiet: RefCell::default(), records: RefCell::default(), packets, watchdog }
+    }
+
+    /// A case under `sandboxd`.
+    pub(crate) fn native(&self, case: &Case) -> Cell {
+        let (runs, reason) = match self.place.who {
+            Who::Root => (&case.root, &case.facts.plain_only),
+            Who::Plain => (&case.plain, &case.facts.root_only),
+        };
+        if let Some(why) = reason {
+            return Cell::not_applicable(why);
+        }
+        let began = Instant::now();
+        let mut cell = Cell::default();
+        let slow = case.facts.loud && self.timed;
+        for attempt in 1..=TRIES {
+            if slow && (attempt > 1 || self.quiet.borrow().is_none()) {
+                *self.quiet.borrow_mut() = self.place.neighbour.in_quiet().p99();
+            }
+            self.watchdog.watch();
+            let (mut wrong, slowness) = self.attempt(case, runs);
+            wrong.extend(self.watchdog.rest());
+            let factor = slowness.filter(|_| slow);
+            cell.words = wrong;
+            cell.notes = factor.map(|factor| told(factor, attempt)).into_iter().collect();
+            if factor.is_none_or(|factor| factor <= FACTOR) || !cell.words.is_empty() {
+                break;
+            }
+            cell.words = std::mem::take(&mut cell.notes);
+            if case.is_control() {
+                break;
+            }
+        }
+        if !cell.words.is_empty() {
+            self.recover(&mut cell);
+        }
+        if case.is_control() {
+            cell.words = unnoticed(&case.facts, &cell.words);
+        }
+        cell.verdict = if cell.words.is_empty() { Verdict::Pass } else { Verdict::Fail };
+        cell.seconds = began.elapsed().as_secs_f64();
+        cell
+    }
+
+    /// The same programs under plain `bwrap`. What a record would say is not asked for, and neither are neighbours.
+    pub(crate) fn bwrap(&self, case: &Case) -> Cell {
+        let runs = if self.place.who == Who::Root { &case.root } else { &case.plain };
+        let began = Instant::now();
+        let (mut wrong, mut apart) = (Vec::new(), Vec::new());
+        self.watchdog.watch();
+        for run in runs {
+            let outcome = catch_unwind(AssertUnwindSafe(|| bwrap::run(&self.place, case, run)));
+            match outcome {
+                Ok(Ok((seen, leaks))) => wrong.extend(judge(&run.expect, &seen).into_iter().chain(leaks)),
+                Ok(Err(why)) => apart.push(why),
+                Err(cause) => wrong.push(words(&*cause)),
+            }
+        }
+        wrong.extend(self.watchdog.rest());
+        if apart.len() == runs.len() {
+            apart.dedup();
+            return Cell::not_applicable(apart.join("; "));
+        }
+        wrong.extend(self.outside(runs, &[], None));
+        let verdict = if wrong.is_empty() { Verdict::Pass } else { Verdict::Fail };
+        let mut cell =
+            Cell { verdict, words: wrong, notes: Vec::new(), seconds: began.elapsed().as_secs_f64() };
+        if verdict == Verdict::Fail {
+            self.recover(&mut cell);
+        }
+        cell
+    }
+
+    /// Does it once: what was wrong, and how many times slower a neighbour was.
+    fn attempt(&self, case: &Case, runs: &[Run]) -> (Vec<String>, Option<f64>) {
+        let place = &self.place;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
+        let mut sandboxes = Vec::new();
+        let mut wrong = Vec::new();
+        place.neighbour.resume();
+        for run in runs {
+            let named = if run.name.is_empty() { String::new() } else { format!("{}: ", run.name) };
+            let (problems, uids) = self.perform(run);
+            wrong.extend(problems.into_iter().map(|problem| named.clone() + &problem));
+            sandboxes.extend(uids);
+        }
+        let heard = place.neighbour.pause();
+        wrong.extend(
+            heard.failures.iter().map(|failure| shortened(&format!("the neighbour failed: {failure}"))),
+        );
+        let slowness = match (heard.p99(), *self.quiet.borrow()) {
+            (Some(loud), Some(quiet)) => Some(loud.as_secs_f64() / quiet.as_secs_f64()),
+            _ => None,
+        };
+        let but = case.facts.next_run_cleans.then_some("cgroup");
+        let outside = self.outside(runs, &sandboxes, but);
+        let clean = outside.is_empty();
+        wrong.extend(outside);
+        wrong.extend(self.next_run_works());
+        if clean {
+            let left = place.left_over(&[], None);
+            wrong.extend(left.into_iter().map(|trace| format!("left over after the next run: {trace}")));
+        }
+        for dir in [place.ordinary.home().to_owned(), place.world.path("tmp")] {
+            // The token is where it belongs.
+            let mut found = place.world.canaries.search_below(&dir, since);
+            found.retain(|words| !words.starts_with(&*dir.join("token").to_string_lossy()));
+            wrong.extend(found);
+        }
+        (wrong, slowness)
+    }
+
+    /// One run: what was wrong, and uids of its sandboxes.
+    fn perform(&self, run: &Run) -> (Vec<String>, Vec<u32>) {
+        let stage = Stage::new(&self.place, run);
+        let outcome = catch_unwind(AssertUnwindSafe(|| match run.drive.as_deref().and_then(drives::find) {
+            Some(drive) => drive(&stage),
+            None => stage.judge(&stage.execute()),
+        }));
+        let mut wrong: Vec<String> = match outcome {
+            Ok(Ok(())) => Vec::new(),
+            Ok(Err(text)) => text.lines().map(str::to_owned).collect(),
+            Err(cause) => vec![words(&*cause)],
+        };
+        wrong.retain(|line| !line.trim().is_empty());
+        wrong.iter_mut().for_each(|line| *line = shortened(line));
+        let (leaks, noticed) = stage.close();
+        wrong.extend(leaks.into_iter().chain(noticed.malformed));
+        let mut records = self.records.borrow_mut();
+        for id in noticed.records {
+            if !records.insert(id.clone()) {
+                wrong.push(format!("a second record is called {id}"));
+            }
+        }
+        (wrong, noticed.sandboxes)
+    }
+
+    /// What holds outside of every sandbox: nobody came, nothing changed, nothing is left.
+    fn outside(&self, runs: &[Run], sandboxes: &[u32], but: Option<&str>) -> Vec<String> {
+        let world = self.place.world;
+        let mut wrong = self.place.left_over(sandboxes, but);
+        wrong.iter_mut().for_each(|trace| trace.insert_str(0, "left over: "));
+        let allowed: Vec<&String> = runs.iter().flat_map(|run| &run.expect.hits).collect();
+        let hits = world.listeners.take();
+        let uninvited = hits.iter().filter(|hit| !allowed.iter().any(|glob| matches(glob, hit)));
+        wrong.extend(uninvited.map(|hit| format!("{hit} was reached")));
+        let packets = world.outer.as_ref().map_or(0, |outer| outer.packets());
+        let new = packets - self.packets.replace(packets);
+        if new > 0 && allowed.is_empty() {
+            wrong.push(format!("{new} packets reached the network of the host"));
+        }
+        wrong.extend(world.guarded.changed());
+        wrong
+    }
+
+    fn next_run_works(&self) -> Option<String> {
+        let nonce = self.records.borrow().len();
+        let run = self.place.ordinary.run("python", &format!("print('next', {nonce})"));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            run.json().is("success").exits(0).says(&format!("next {nonce}\n"));
+        }));
+        outcome.err().map(|cause| shortened(&format!("the next run failed: {}", words(&*cause))))
+    }
+
+    /// After a failure: the next case shall not suffer from it.
+    fn recover(&self, cell: &mut Cell) {
+        self.place.world.guarded.restore();
+        self.place.clean_up();
+        if let Err(why) = self.place.begin_anew() {
+            cell.words.push(why);
+        }
+    }
+}
+
+fn told(factor: f64, attempt: usize) -> String {
+    let tries = if attempt == 1 { String::new() } else { format!(", at try {attempt}") };
+    format!("neighbour p99 {factor:.1} × quiet{tries}")
+}
+
+/// What a control did that was not noticed, and what was noticed that it should not have done.
+fn unnoticed(facts: &Facts, wrong: &[String]) -> Vec<String> {
+    let noticed = |glob: &String| wrong.iter().any(|words| matches(glob, words));
+    let meant =
+        |words: &String| facts.must_notice.iter().chain(&facts.may_notice).any(|glob| matches(glob, words));
+    let missed = facts.must_notice.iter().filter(|glob| !noticed(glob));
+    let extra = wrong.iter().filter(|words| !meant(words));
+    let missed = missed.map(|glob| format!("nobody noticed `{glob}`"));
+    missed.chain(extra.map(|words| format!("not part of the control: {words}"))).collect()
+}
+
+/// One line that still fits on a screen.
+fn shortened(text: &str) -> String {
+    let line = text.replace('\n', " ⏎ ");
+    let short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() { short + "…" } else { short }
+}

@@ -1,0 +1,238 @@
+//! Runs hostile programs in sandboxes, as root and as a plain user, and shows what held.
+//!
+//! Cases are data, in `cases/`; the README says how to add one.
+#![cfg(test)]
+
+mod arguments;
+mod bwrap;
+mod canaries;
+mod case;
+mod cell;
+mod drives;
+mod guarded;
+mod listeners;
+mod matrix;
+mod neighbour;
+mod outer;
+mod page;
+mod pattern;
+mod record;
+mod scoreboard;
+mod seen;
+mod stage;
+#[path = "../support/mod.rs"]
+mod support;
+mod traces;
+mod watchdog;
+mod world;
+
+use arguments::{Arguments, Isolator, WhoArgument};
+use case::Case;
+use cell::{Cell, Cells, Verdict};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use scoreboard::{Column, Host, Mutant, Scoreboard};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use world::{Place, Who, World};
+
+/// Most lines that are shown of what was wrong with a cell.
+const SHOWN: usize = 8;
+
+fn main() -> ExitCode {
+    match attack(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether everything is as it should be.
+fn attack(arguments: &Arguments) -> Result<bool, String> {
+    let began = Instant::now();
+    let here = support::repository().join("tests/attacks");
+    let or = |given: &Option<PathBuf>, usual: PathBuf| given.clone().unwrap_or(usual);
+    let programs = or(&arguments.programs, here.join("programs"));
+    let all = Case::load_all(&or(&arguments.cases, here.join("cases")))?;
+    let count = all.len();
+    let cases: Vec<Case> = all.into_iter().filter(|case| wanted(arguments, &case.facts.id)).collect();
+    if cases.is_empty() {
+        return Err(format!("none of {count} cases fits {:?}", arguments.case));
+    }
+    if arguments.list {
+        for case in &cases {
+            println!("{:8} {}  {}", case.facts.id, case.facts.severity, case.facts.tries);
+        }
+        return Ok(true);
+    }
+    let columns = columns(arguments)?;
+    let whole = cases.len() == count && arguments.who.is_none() && arguments.cases.is_none();
+    let target = support::repository().join("target");
+    let mutants = or(&arguments.mutants, target.join("attacks/mutants.json"));
+    quiet_panics();
+    let binaries = or(&arguments.binaries, target.join("release"));
+    // Whoever is orphaned by a command becomes our child, so that nobody below us can hide.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(|e| e.to_string())?;
+    traces::reap_orphans();
+    let world = World::new(&binaries, &programs)?;
+    let progress = Progress::new(cases.len() * columns.len(), arguments.verbose);
+
+    let mut cells = BTreeMap::new();
+    let mut host = None;
+    for who in [Who::Root, Who::Plain] {
+        let columns: Vec<Column> = columns.iter().copied().filter(|column| column.who == who).collect();
+        if columns.is_empty() {
+            continue;
+        }
+        let place = Place::new(&world, who, arguments.mutant.as_deref())?;
+        host.get_or_insert_with(|| the_host(&place));
+        let user = Cells::new(place, arguments.mutant.is_none());
+        for column in columns {
+            for case in &cases {
+                // A weakened sandbox has nothing to do with what the suite itself notices.
+                if case.is_control() && (column.isolator != Isolator::Native || arguments.mutant.is_some()) {
+                    continue;
+                }
+                let there = case.check(&programs, |name| drives::find(name).is_some());
+                let cell = match (there, column.isolator) {
+                    (Err(why), _) => Cell { words: vec![why], ..Cell::default() },
+                    (Ok(()), Isolator::Native) => user.native(case),
+                    (Ok(()), Isolator::Bwrap) => user.bwrap(case),
+                };
+                progress.tell(case, column, &cell);
+                if let (Some(name), Verdict::Fail) = (&arguments.mutant, cell.verdict) {
+                    let by = format!("{} ({})", case.facts.id, column.name());
+                    println!("caught by {by}");
+                    Mutant { name: name.clone(), caught_by: Some(by) }.note(&mutants)?;
+                    return Ok(true);
+                }
+                cells.insert((case.facts.id.clone(), column), cell);
+            }
+        }
+    }
+    if let Some(name) = &arguments.mutant {
+        println!("`{name}` survived");
+        Mutant { name: name.clone(), caught_by: None }.note(&mutants)?;
+        return Ok(false);
+    }
+    let board = Scoreboard {
+        host: host.ok_or("nobody to run as")?,
+        columns,
+        cases,
+        cells,
+        mutants: Mutant::load(&mutants),
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    progress.end();
+    anstream::print!("{}", matrix::matrix(&board));
+    let json = arguments.json.clone().or(whole.then(|| target.join("attacks/scoreboard.json")));
+    let usual_page = support::repository().join("docs/reference/attacks.md");
+    let markdown = arguments.markdown.clone().or(whole.then_some(usual_page));
+    if let Some(path) = json {
+        scoreboard::write(&path, &format!("{:#}\n", board.json()))?;
+    }
+    if let Some(path) = markdown {
+        scoreboard::write(&path, &page::page(&board))?;
+    }
+    Ok(board.holds())
+}
+
+fn wanted(arguments: &Arguments, id: &str) -> bool {
+    let fits = |asked: &String| id.starts_with(asked.as_str()) || pattern::matches(asked, id);
+    arguments.case.is_empty() || arguments.case.iter().any(fits)
+}
+
+fn columns(arguments: &Arguments) -> Result<Vec<Column>, String> {
+    let whos = match arguments.who {
+        Some(WhoArgument::Root) => vec![Who::Root],
+        Some(WhoArgument::Plain) => vec![Who::Plain],
+        None => vec![Who::Root, Who::Plain],
+    };
+    if whos.contains(&Who::Root) && !support::am_root() {
+        return Err("half of the suite runs as root; run it by root, or say `--who plain`".into());
+    }
+    let isolators = match arguments.column {
+        Some(only) => vec![only],
+        None if arguments.no_compare || arguments.mutant.is_some() => vec![Isolator::Native],
+        None => vec![Isolator::Native, Isolator::Bwrap],
+    };
+    let of = |isolator: Isolator| whos.iter().map(move |who| Column { isolator, who: *who });
+    Ok(isolators.into_iter().flat_map(of).collect())
+}
+
+fn the_host(place: &Place) -> Host {
+    let record = place.ordinary.run("python", "print(1)").json();
+    let system = rustix::system::uname();
+    // The version alone; what a builder appended to it says nothing to others.
+    let release = system.release().to_string_lossy().into_owned();
+    let end = release.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(release.len());
+    Host {
+        date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        kernel: release[..end].into(),
+        architecture: system.machine().to_string_lossy().into_owned(),
+        cgroup: record["isolation"]["cgroup"].as_str().unwrap_or("unknown").into(),
+        landlock: record["isolation"]["landlock_abi"].to_string(),
+        outer: match &place.world.outer {
+            Ok(_) => outer::BOUNDS.into(),
+            Err(why) => format!("NONE ({why}): only each sandbox's own limits bound what the cases do"),
+        },
+    }
+}
+
+/// A failed assertion is a finding, told with its cell; only what is none of a cell's is told at once.
+fn quiet_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|at| at.file().to_owned()).unwrap_or_default();
+        if !place.contains("tests/") {
+            usual(panic);
+        }
+    }));
+}
+
+/// A line for each cell, and on a terminal a bar below.
+struct Progress {
+    bar: ProgressBar,
+    verbose: bool,
+}
+
+impl Progress {
+    fn new(cells: usize, verbose: bool) -> Progress {
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(cells as u64)
+        } else {
+            ProgressBar::hidden()
+        };
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {elapsed}") {
+            bar.set_style(style);
+        }
+        Progress { bar, verbose }
+    }
+
+    fn tell(&self, case: &Case, column: Column, cell: &Cell) {
+        let verdict = cell.verdict.name();
+        let mut lines =
+            vec![format!("{verdict:5} {:8} {:12} {:.1} s", case.facts.id, column.name(), cell.seconds)];
+        lines[0].extend(cell.notes.iter().map(|note| format!("  ({note})")));
+        let expected = column.isolator == Isolator::Bwrap || cell.verdict == Verdict::NotApplicable;
+        if self.verbose || (cell.verdict == Verdict::Fail && !expected) {
+            let most = if self.verbose { usize::MAX } else { SHOWN };
+            lines.extend(cell.words.iter().take(most).map(|words| format!("        {words}")));
+            if cell.words.len() > most {
+                lines.push(format!("        and {} more", cell.words.len() - most));
+            }
+        }
+        self.bar.suspend(|| eprintln!("{}", lines.join("\n")));
+        self.bar.inc(1);
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

