@@ -35,6 +35,10 @@ fn files_come_out_tame(stage: &Stage) -> Result<(), String> {
             wrong.push(format!("a path that is none: {path:?}"));
             continue;
         }
+        // Links, fifos and sockets are called like this.
+        if path.starts_with("special-") {
+            wrong.push(format!("no file of its own: {path:?}"));
+        }
         wrong.extend(tame(&stage.folder().join(path), file).err());
     }
     let saved = crate::traces::below(stage.folder(), &|_| true);

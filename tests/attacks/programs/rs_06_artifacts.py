@@ -20,12 +20,10 @@ if way == "names":
     with open("d/e/f", "w") as file:
         file.write("deep")
     # What is no file of its own must not be saved as one.
-    os.symlink("/etc/shadow", "link")
-    os.symlink("/proc/self/environ", "environ")
-    os.symlink("../../../../etc", "upwards")
-    os.symlink("d", "inside")
-    os.mkfifo("fifo")
-    socket.socket(socket.AF_UNIX).bind("socket")
+    for target in ("/etc/shadow", "/etc/passwd", "/proc/self/environ", "/proc/self/mem", "../../../../etc", "d", "d/e/f"):
+        os.symlink(target, "special-" + target.replace("/", "_"))
+    os.mkfifo("special-fifo")
+    socket.socket(socket.AF_UNIX).bind("special-socket")
     with open("set-id", "w") as file:
         file.write("x")
     os.chmod("set-id", 0o6755)
