@@ -21,6 +21,7 @@ test: ## installs what the tests need and runs everything
 
 attacks: build ## hostile programs, as root and as a plain user; writes docs/reference/attacks.md
 	scripts/setup tools
+	tests/attacks/mutants
 	cargo test --locked -p sandboxd --test attacks
 
 lint:

@@ -23,9 +23,12 @@ pub(crate) fn head_start() -> Option<Engine> {
     }
     // Until somebody is there to act upon them, and to clean up.
     jail::sys::hold_endings(true);
-    let begun = executor::begin_first(jail::SingleThreaded::prove()?).ok()?;
+    let begun = executor::begin_first(jail::SingleThreaded::prove()?);
     let mut engine = settings::engine().ok()?;
-    engine.adopt(begun).ok()?;
+    match begun {
+        Ok(begun) => engine.adopt(begun).ok()?,
+        Err(error) => engine.could_not_begin(error),
+    }
     Some(engine)
 }
 

@@ -14,6 +14,7 @@ use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Ceiling, Limits};
 use crate::runtime::{Catalogue, Found, Runtime, find};
+use jail::JailError;
 use jail::enter::Blank;
 use jail::spec::{HostDir, HostDirMode};
 use protocol::StepKind;
@@ -73,6 +74,11 @@ impl Engine {
     /// Uses a sandbox that was begun already for the first program that it suits.
     pub fn adopt(&mut self, begun: Blank) -> Result<(), EngineError> {
         self.native.adopt(begun)
+    }
+
+    /// Remembers why no sandbox could be begun ahead, should none be possible later either.
+    pub fn could_not_begin(&mut self, error: JailError) {
+        self.native.could_not_begin(error);
     }
 
     /// The languages.

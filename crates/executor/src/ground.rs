@@ -75,7 +75,7 @@ impl Ground for Walled {
     }
 
     fn landlock_abi(&self) -> u32 {
-        jail::landlock::abi()
+        self.ready.landlock_abi()
     }
 }
 

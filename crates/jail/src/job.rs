@@ -61,13 +61,18 @@ impl Ready {
         }
         let filter = Filter::new(init.profile);
         let uncounted = (init.cgroup == CgroupKind::None).then(Filter::no_nameless_files);
-        let fence = Fence::new(init.writable.iter().map(std::path::PathBuf::as_path))?;
+        let fence = Fence::new(&init.readable, &init.writable)?;
         Ok(Ready { proof, init, filter, uncounted, fence })
     }
 
     /// What PID 1 was told at its start.
     pub fn init(&self) -> &InitSpec {
         &self.init
+    }
+
+    /// Landlock interface in force.
+    pub fn landlock_abi(&self) -> u32 {
+        self.fence.abi()
     }
 
     /// Ends every process of the box but PID 1.

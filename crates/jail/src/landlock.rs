@@ -1,16 +1,17 @@
 //! Landlock: a second wall around files, independent of mounts.
 //!
-//! Reading and executing is allowed everywhere in the box's own root, writing only below the directories
-//! that are meant for it, and nothing may signal or connect to an abstract socket outside.
+//! Reading and executing is allowed below the directories that the box is meant to have, writing only below the
+//! ones that are meant for it, listing everywhere; and nothing may signal or connect to an abstract socket
+//! outside.
 
-use crate::error::{JailError, Step};
+use crate::error::{At, JailError, Step};
 use crate::mutant::{Mutant, lacks};
 use ::landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::io::Errno;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The newest interface whose rights we handle; what an older kernel lacks is left out.
 const NEWEST: ABI = ABI::V6;
@@ -19,12 +20,14 @@ const NEWEST: ABI = ABI::V6;
 #[derive(Debug)]
 pub struct Fence {
     ruleset: RulesetCreated,
+    abi: u32,
 }
 
 impl Fence {
     /// Builds the rules. Call it inside the box, after its root is in place.
-    pub fn new<'a>(writable: impl IntoIterator<Item = &'a Path>) -> Result<Fence, JailError> {
-        let readable = AccessFs::from_read(NEWEST);
+    pub fn new(readable: &[PathBuf], writable: &[PathBuf]) -> Result<Fence, JailError> {
+        let abi = crate::sys::landlock_abi().at(Step::Landlock, "version")?;
+        let read = AccessFs::from_read(NEWEST);
         // Device ioctls stay forbidden even where writing is allowed.
         let all = AccessFs::from_all(NEWEST) & !AccessFs::IoctlDev;
         let build = || -> Result<RulesetCreated, Box<dyn std::error::Error>> {
@@ -33,7 +36,10 @@ impl Fence {
                 .handle_access(AccessFs::from_all(NEWEST))?
                 .scope(Scope::AbstractUnixSocket | Scope::Signal)?
                 .create()?
-                .add_rule(PathBeneath::new(PathFd::new("/")?, readable))?;
+                .add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::ReadDir))?;
+            for path in readable {
+                ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(path)?, read))?;
+            }
             for path in writable {
                 ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(path)?, all))?;
             }
@@ -45,8 +51,13 @@ impl Fence {
             Ok(ruleset)
         };
         build()
-            .map(|ruleset| Fence { ruleset })
+            .map(|ruleset| Fence { ruleset, abi })
             .map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))
+    }
+
+    /// The interface version in force; 0 on a kernel that has none.
+    pub fn abi(&self) -> u32 {
+        self.abi
     }
 
     /// Restricts this process and all it will start.
@@ -58,14 +69,9 @@ impl Fence {
         let status =
             self.ruleset.try_clone().map_err(|e| failed(&e))?.restrict_self().map_err(|e| failed(&e))?;
         // On a kernel without Landlock the status says so, and so does the receipt, by ABI 0.
-        if status.ruleset == RulesetStatus::NotEnforced && abi() > 0 {
+        if status.ruleset == RulesetStatus::NotEnforced && self.abi > 0 {
             return Err(failed(&"not enforced"));
         }
         Ok(())
     }
-}
-
-/// The interface version of this kernel; 0 when it has none.
-pub fn abi() -> u32 {
-    crate::sys::landlock_abi()
 }

@@ -349,14 +349,19 @@ pub struct ChildUsage {
     pub largest_rss_bytes: u64,
 }
 
-/// The Landlock interface version of this kernel; 0 when it has none.
-pub fn landlock_abi() -> u32 {
+/// The Landlock interface version of this kernel; 0 when it has none, or it is switched off. Any other answer is
+/// somebody who keeps us from it.
+pub fn landlock_abi() -> Result<u32, Errno> {
     const VERSION: libc::c_long = 1;
     // SAFETY: with the version flag the kernel wants a null pointer and size 0, and touches no memory.
-    let answer = unsafe {
+    let answer = check(unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0usize, VERSION)
-    };
-    u32::try_from(answer).unwrap_or(0)
+    });
+    match answer {
+        Ok(version) => Ok(version as u32),
+        Err(Errno::NOSYS | Errno::OPNOTSUPP) => Ok(0),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Makes a network namespace with nothing in it but a loopback interface that is down.

@@ -9,8 +9,9 @@ use super::Drive;
 use crate::stage::Stage;
 
 pub(super) const DRIVES: &[(&str, Drive)] = &[
+    ("landlock_alone", layers::landlock_alone),
     ("landlock_version", landlock_version),
-    ("layer_off", layers::off),
+    ("layers_off", layers::off),
     ("status_of_several", status::of_several),
     ("status_outside", status::outside),
     ("status_while_compiling", status::while_compiling),

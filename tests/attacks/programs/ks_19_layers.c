@@ -11,6 +11,7 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/swap.h>
 #include <sys/time.h>
 
@@ -46,13 +47,27 @@ static long set_id(void) {
     return read == 1 && now == before ? 0 : 1000;
 }
 
+static void fact(const char *layer, int off) {
+    report(named("fact: %s", layer), off ? "off" : "on");
+}
+
+static int writable(const char *path) {
+    struct statvfs mounted;
+    return statvfs(path, &mounted) == 0 && !(mounted.f_flag & ST_RDONLY);
+}
+
+/* Which layers are there, by what only they do. */
 static void facts(void) {
     char status[8192] = "";
     int file = open("/proc/self/status", O_RDONLY);
     if (read(file, status, sizeof status - 1) <= 0) status[0] = 0;
-    report("fact: seccomp", strstr(status, "Seccomp:\t2") ? "on" : "off");
-    report("fact: landlock", write_to("/proc/self/comm", "x") == -1 ? "on" : "off");
-    report("fact: masks", read_from("/proc/cmdline") > 0 ? "off" : "on");
+    fact("seccomp", !strstr(status, "Seccomp:\t2"));
+    fact("landlock", write_to("/proc/self/comm", "x") != -1);
+    fact("capabilities", !strstr(status, "CapBnd:\t0000000000000000"));
+    fact("proc-masks", read_from("/proc/cmdline") > 0);
+    fact("proc-read-only", writable("/proc/sys"));
+    fact("read-only", writable("/usr"));
+    fact("hide-pid", read_from("/proc/1/status") > 0);
 }
 
 int main(void) {

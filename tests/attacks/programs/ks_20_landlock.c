@@ -1,6 +1,7 @@
 /* Tries what Landlock refuses: what no other wall would stop, and what others stop too but must not be alone in doing.
  *
- * In a build whose mounts are off the second half meets Landlock alone, and must meet the same refusals. */
+ * In a build that leaves the root of the host in place, the word it is started with says where. Then what it tries on the
+ * host meets Landlock alone, and must meet the same refusals. */
 #include "attack.h"
 
 #include <linux/landlock.h>
@@ -105,18 +106,26 @@ static void outside(void) {
     in_child("outside: write a program", write_to("/usr/bin/true"));
 }
 
-static void host(void) {
-    in_child("host: read the canary", read_from(given("ATTACK_CANARY_FILE")));
-    in_child("host: write the canary", write_to(given("ATTACK_CANARY_FILE")));
-    in_child("host: make in the state directory", make(named("%s/intruder", given("ATTACK_STATE_DIR"))));
-    in_child("host: run sandboxd", run(given("ATTACK_EXECUTABLE")));
-    in_child("host: socket with a path", call(given("ATTACK_SOCKET"), NULL));
+static void host(const char *root) {
+    const char *canary = named("%s%s", root, given("ATTACK_CANARY_FILE"));
+    const char *state = named("%s%s", root, given("ATTACK_STATE_DIR"));
+    in_child("host: read the canary", read_from(canary));
+    in_child("host: write the canary", write_to(canary));
+    in_child("host: cut the canary", truncate(canary, 0));
+    in_child("host: remove the canary", unlink(canary));
+    in_child("host: make a file", make(named("%s/intruder", state)));
+    in_child("host: make a directory", mkdir(named("%s/intruder", state), 0700));
+    in_child("host: make a socket", bind_at(named("%s/intruder", state)));
+    in_child("host: list", open(state, O_RDONLY | O_DIRECTORY));
+    in_child("host: run a program", run(named("%s%s", root, given("ATTACK_EXECUTABLE"))));
+    /* Landlock asks about connecting to a path only since its ninth version. */
+    if (!*root) in_child("host: socket with a path", call(given("ATTACK_SOCKET"), NULL));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     landlock_alone();
     outside();
-    host();
+    host(argc > 1 ? argv[1] : "");
     in_child("scope: abstract socket", call(NULL, given("ATTACK_ABSTRACT")));
     attempt("version", syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION));
     return 0;

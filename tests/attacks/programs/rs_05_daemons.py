@@ -45,8 +45,12 @@ if way == "orphans":
         os.wait()
         os.read(done, 1)
 if way == "memory":
-    kept = [os.memfd_create("hidden")]
-    os.write(kept[0], b"x" * (16 << 20))
+    try:
+        kept = os.memfd_create("hidden")
+    except OSError:
+        # Not everywhere are there files that never had a name.
+        kept = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
+    os.write(kept, b"x" * (16 << 20))
     with open("/dev/shm/x", "wb") as file:
         file.write(b"x" * (16 << 20))
     with open("/tmp/x", "wb") as file:

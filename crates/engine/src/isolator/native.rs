@@ -55,6 +55,11 @@ impl Native {
         Ok(())
     }
 
+    /// Remembers why no box could be begun ahead, should none be possible later either.
+    pub fn could_not_begin(&mut self, error: JailError) {
+        self.first.get_mut().failed = Some(error);
+    }
+
     /// The specification of a box: the policy, and what this place asks for beside it.
     fn jail_spec(&self, spec: &PlaceSpec) -> Result<JailSpec, EngineError> {
         let policy = policy();
@@ -108,10 +113,12 @@ impl Native {
             }
             begun.discard().map_err(refused)?;
         }
-        match self.order(&Order::Make { spec: Box::new(spec) }, Some(stream)).await? {
-            Reply::Made { layers } => Ok(layers),
-            Reply::Failed { error } => Err(refused(error)),
-            other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
+        match self.order(&Order::Make { spec: Box::new(spec) }, Some(stream)).await {
+            Ok(Reply::Made { layers }) => Ok(layers),
+            Ok(Reply::Failed { error }) => Err(refused(error)),
+            Ok(other) => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
+            // Where no box could be begun, that tells more than that no spawner could be started either.
+            Err(error) => Err(self.first.lock().await.failed.take().map_or(error, refused)),
         }
     }
 
@@ -212,6 +219,8 @@ impl Isolator for Native {
 #[derive(Debug, Default)]
 struct First {
     begun: Option<Blank>,
+    /// Why it could not be begun.
+    failed: Option<JailError>,
     standing: Option<(String, JailBox, Janitor)>,
 }
 

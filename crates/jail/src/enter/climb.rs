@@ -64,9 +64,14 @@ impl Climber {
             }
         };
         let init = self.init;
+        let copy = report.try_clone();
         match self.land(report, standing) {
             Ok(landed) => sys::exit_now(init(landed)),
-            Err(_) => sys::exit_now(1),
+            Err(error) => {
+                // Whichever descriptor it broke on, this one was not in the way.
+                let _ = copy.map(|report| File::from(report).write_all(&crate::job::encode(&error)));
+                sys::exit_now(1)
+            }
         }
     }
 
@@ -184,10 +189,17 @@ impl Climber {
             limits: spec.limits,
             cgroup: self.kind,
             profile: spec.profile,
+            readable: readable(&spec),
             writable: writable(&spec),
         };
         Ok(Landed { proof: self.proof, spec, control, meters: MeterFds { oom, cpu, io } })
     }
+}
+
+/// What the box is meant to read: directories of the host, and those of its own that its root has.
+fn readable(spec: &JailSpec) -> Vec<std::path::PathBuf> {
+    let own = ["/etc", "/dev", "/proc", "/var"].map(std::path::PathBuf::from);
+    own.into_iter().chain(spec.host_dirs.iter().map(|dir| dir.target.clone())).collect()
 }
 
 fn writable(spec: &JailSpec) -> Vec<std::path::PathBuf> {

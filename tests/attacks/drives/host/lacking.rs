@@ -60,8 +60,10 @@ pub(super) fn a_read_only_cache_directory(stage: &Stage) -> Result<(), String> {
     let compiled = || read_only.run("c", c).flag("--json");
     runs(stage, compiled())
         .or_else(|_| refuses(stage, compiled(), "cache directory").map(|()| Seen::default()))?;
+    // Where there is nothing yet and nothing can be made, the temporary directory serves, if there is one.
     let empty = arranged(stage, &[&format!("full={cache}:4096"), &format!("readonly={cache}")]);
-    refuses(stage, python(&empty), "cache directory")?;
+    runs(stage, python(&empty.clone().with("TMPDIR", stage.folder().display())))?;
+    refuses(stage, python(&empty.with("TMPDIR", "/proc")), "cache directory")?;
     runs(stage, python(&stage.person)).map(drop)
 }
 
