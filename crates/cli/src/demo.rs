@@ -101,7 +101,7 @@ fn of_execution(language: String, execution: Execution) -> Row {
     let ok = execution.status == Status::Success;
     let said = match execution.error {
         Some(error) => error.message,
-        None => execution.stdout.trim().to_owned(),
+        None => execution.stdout.to_string().trim().to_owned(),
     };
     Row {
         language,

@@ -31,7 +31,14 @@ fn main() -> ExitCode {
     let words = arguments();
     let asks_for_a_run = words.get(1).is_some_and(|command| command == "run");
     let engine = if asks_for_a_run { run::head_start() } else { None };
-    let cli = Cli::parse_from(words);
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // With what it has begun.
+            drop(engine);
+            error.exit()
+        }
+    };
     let outcome = match cli.command {
         Command::Run(options) => run::run(*options, engine),
         Command::Languages { json } => languages::run(json),

@@ -6,11 +6,15 @@ mod request;
 use crate::args::RunArgs;
 use crate::{report, settings, show};
 use anyhow::Result;
-use engine::{Engine, Event, Execution, Request, Status};
+use engine::{Cancel, Engine, Event, Execution, Request, Status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+
+/// How long a reader may take to read what is left of a run that was cancelled.
+const FAREWELL: Duration = Duration::from_millis(300);
 
 /// An engine with a sandbox that was begun before anything else was done.
 ///
@@ -23,9 +27,9 @@ pub(crate) fn head_start() -> Option<Engine> {
     }
     // Until somebody is there to act upon them, and to clean up.
     jail::sys::hold_endings(true);
-    let begun = executor::begin_first(jail::SingleThreaded::prove()?);
+    // Settings that cannot be read are told later.
     let mut engine = settings::engine().ok()?;
-    match begun {
+    match executor::begin_first(jail::SingleThreaded::prove()?) {
         Ok(begun) => engine.adopt(begun).ok()?,
         Err(error) => engine.could_not_begin(error),
     }
@@ -49,7 +53,7 @@ pub(crate) fn run(args: RunArgs, engine: Option<Engine>) -> Result<ExitCode> {
         }
     }
     if args.json {
-        show::print(&serde_json::to_string(&execution)?)?;
+        show::print_json(&execution)?;
     } else if !args.quiet {
         epilogue(&execution, args.metrics);
     }
@@ -67,18 +71,13 @@ async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<E
     let live = !args.json;
     let quiet = args.quiet;
     let printer = async move {
-        let mut progress = Progress { quiet, bar: None };
-        let mut open = true;
+        let mut printer = Printer::new(quiet, cancel);
         while let Some(event) = happening.recv().await {
-            if live && open {
-                open = progress.show(event);
-                if !open {
-                    // Nobody reads our output any more, so nobody wants the program's.
-                    cancel.cancel();
-                }
+            if live {
+                printer.show(event).await;
             }
         }
-        progress.done();
+        printer.finish().await;
     };
     let cancel = request.cancel.clone();
     let work = async {
@@ -102,27 +101,34 @@ async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<E
 }
 
 /// Passes events on to the terminal.
-struct Progress {
+struct Printer {
     quiet: bool,
     bar: Option<indicatif::ProgressBar>,
+    cancel: Cancel,
+    /// A thread that writes, from the first output on: a reader who does not read must not keep us from hearing
+    /// signals.
+    writer: Option<(mpsc::Sender<Event>, oneshot::Receiver<()>)>,
+    /// Whether nobody read what a cancelled run had written.
+    given_up: bool,
 }
 
-impl Progress {
-    /// `false` when nobody reads any more.
-    fn show(&mut self, event: Event) -> bool {
+impl Printer {
+    fn new(quiet: bool, cancel: Cancel) -> Printer {
+        Printer { quiet, bar: None, cancel, writer: None, given_up: false }
+    }
+
+    async fn show(&mut self, event: Event) {
         match event {
-            Event::Preparing { language } => {
-                if !self.quiet {
-                    self.prepare(&language);
-                }
-                true
+            Event::Preparing { language } if self.quiet => drop(language),
+            Event::Preparing { language } => self.prepare(&language),
+            Event::Started { .. } => self.clear(),
+            _ if self.given_up => {}
+            output => {
+                let cancel = &self.cancel;
+                let (writer, _) = self.writer.get_or_insert_with(|| start_writer(cancel.clone()));
+                // Fails when nobody reads our output any more, which the writer has told already.
+                self.given_up = unless_cancelled(cancel, writer.send(output)).await.is_none();
             }
-            Event::Started { .. } => {
-                self.done();
-                true
-            }
-            Event::Stdout { bytes, .. } => pass_on(std::io::stdout(), &bytes),
-            Event::Stderr { bytes, .. } => pass_on(std::io::stderr(), &bytes),
         }
     }
 
@@ -130,18 +136,62 @@ impl Progress {
         let message = format!("preparing {language}, which is done once and takes a while");
         if std::io::stderr().is_terminal() {
             let bar = indicatif::ProgressBar::new_spinner().with_message(message);
-            bar.enable_steady_tick(std::time::Duration::from_millis(100));
+            bar.enable_steady_tick(Duration::from_millis(100));
             self.bar = Some(bar);
         } else {
             eprintln!("{message}");
         }
     }
 
-    fn done(&mut self) {
+    fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
     }
+
+    /// Waits until everything is written.
+    async fn finish(mut self) {
+        self.clear();
+        if let Some((writer, done)) = self.writer.take() {
+            drop(writer);
+            if !self.given_up {
+                unless_cancelled(&self.cancel, done).await;
+            }
+        }
+    }
+}
+
+/// Waits for something, but once the run is cancelled only for a moment.
+async fn unless_cancelled<T>(cancel: &Cancel, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(FAREWELL).await;
+        } => None,
+    }
+}
+
+fn start_writer(cancel: Cancel) -> (mpsc::Sender<Event>, oneshot::Receiver<()>) {
+    let (events, mut happening) = mpsc::channel(1);
+    let (done, is_done) = oneshot::channel();
+    std::thread::spawn(move || {
+        while let Some(event) = happening.blocking_recv() {
+            let read = match event {
+                Event::Stdout { bytes, .. } => pass_on(std::io::stdout(), &bytes),
+                Event::Stderr { bytes, .. } => pass_on(std::io::stderr(), &bytes),
+                Event::Preparing { .. } | Event::Started { .. } => true,
+            };
+            if !read {
+                // Nobody reads our output any more, so nobody wants the program's.
+                cancel.cancel();
+                break;
+            }
+        }
+        let _ = done.send(());
+    });
+    (events, is_done)
 }
 
 fn pass_on(mut to: impl Write, bytes: &[u8]) -> bool {

@@ -11,6 +11,16 @@ pub(crate) fn print(line: &str) -> std::io::Result<()> {
     }
 }
 
+/// Prints a value as one line of JSON, as it is made: it can be large.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let written = serde_json::to_writer(&mut out, value).map_err(std::io::Error::from);
+    match written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
 /// A table without lines, as wide as the terminal allows.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();

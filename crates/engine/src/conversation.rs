@@ -15,6 +15,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long after its time-out a job may still take to report.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long after its time somebody may still take to listen to what a job wrote.
+const SLOW: Duration = Duration::from_millis(300);
 /// How long a cancelled job may take to report.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -83,10 +85,11 @@ pub(crate) async fn hold(
         reader: Reader::default(),
         buffer: vec![0; 64 << 10],
         job,
+        deadline: Instant::now() + Duration::from_millis(job.limits.wall_ms),
         events,
         heard: Heard::default(),
     };
-    let deadline = Instant::now() + Duration::from_millis(job.limits.wall_ms) + GRACE;
+    let deadline = listener.deadline + GRACE;
     let speak = async {
         // An error is for the listener to find: the other side is gone.
         let _ = write.write_all(words).await;
@@ -138,6 +141,8 @@ struct Listener<'a> {
     /// On the heap, where only the pages that are used cost anything.
     buffer: Vec<u8>,
     job: &'a Job,
+    /// When the job's time is over.
+    deadline: Instant,
     events: &'a mpsc::Sender<Event>,
     heard: Heard,
 }
@@ -193,8 +198,9 @@ impl Listener<'_> {
             Kind::Stdout => Event::Stdout { sequence, bytes: bytes.to_vec() },
             _ => Event::Stderr { sequence, bytes: bytes.to_vec() },
         };
-        // Nobody listening any more is noticed as a cancellation.
-        let _ = self.events.send(event).await;
+        // Nobody listening any more is noticed as a cancellation. Who listens so slowly that the job's time is over
+        // meanwhile must not keep us from hearing its end.
+        let _ = tokio::time::timeout_at(self.deadline + SLOW, self.events.send(event)).await;
         true
     }
 

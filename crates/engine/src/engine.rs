@@ -21,7 +21,11 @@ use protocol::StepKind;
 use request::checked;
 use run::Run;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// How long after its time an executor that has not ended its job is helped.
+const OVERTIME: Duration = Duration::from_millis(100);
 
 /// Something that happened while a program ran.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +104,9 @@ impl Engine {
             false => self.host_dirs(request, runtime, &found, events).await?,
             true => Vec::new(),
         };
+        if request.unsafe_no_isolation {
+            self.native.give_up_first().await;
+        }
         let isolator: &dyn Isolator = if request.unsafe_no_isolation { &self.process } else { &self.native };
         let spec = PlaceSpec {
             id: uuid::Uuid::now_v7().simple().to_string(),
@@ -114,7 +121,15 @@ impl Engine {
         let order = run.order(&isolator.places(&spec.id))?;
         let place = isolator.create(&spec, &order.words).await?;
         let rest = &order.words[place.told..];
-        let mut heard = conversation::hold(place.stream, &order.job, rest, events, &request.cancel).await;
+        let relief = async {
+            tokio::time::sleep(Duration::from_millis(order.job.limits.wall_ms) + OVERTIME).await;
+            let _ = isolator.relieve(&spec.id).await;
+            std::future::pending::<()>().await;
+        };
+        let mut heard = tokio::select! {
+            heard = conversation::hold(place.stream, &order.job, rest, events, &request.cancel) => heard,
+            () = relief => unreachable!("relief never ends"),
+        };
         let usage = isolator.destroy(&spec.id).await?;
         if let (false, conversation::End::HungUp, true) =
             (heard.greeted, &heard.end, request.unsafe_no_isolation)

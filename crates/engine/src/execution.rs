@@ -1,6 +1,7 @@
 //! The one record of a run. Every door renders this and nothing else.
 
 use crate::limits::Limits;
+use crate::output::{Exact, Text};
 use jail::spec::{BoxUsage, CgroupKind, Layers, Network};
 use protocol::{Ending, JobResult};
 use serde::Serialize;
@@ -49,15 +50,15 @@ pub struct Execution {
     /// That ended it, if one did.
     pub signal: Option<i32>,
     /// Output as text; bytes that are no text are replaced.
-    pub stdout: String,
+    pub stdout: Text,
     /// Diagnostics, likewise.
-    pub stderr: String,
+    pub stderr: Text,
     /// Exact output, only where it is no text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdout_base64: Option<String>,
+    pub stdout_base64: Option<Exact>,
     /// Exact diagnostics, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stderr_base64: Option<String>,
+    pub stderr_base64: Option<Exact>,
     /// Whether the program wrote more than was kept.
     pub stdout_truncated: bool,
     /// Likewise.
@@ -256,43 +257,4 @@ fn out_of_memory(limits: &Limits) -> String {
 fn disk_full(limits: &Limits) -> String {
     let (size, files) = (crate::limits::show_bytes(limits.disk_bytes), limits.disk_inodes);
     format!("its storage of {size} and {files} files was full")
-}
-
-/// Output as text, and its exact bytes where that is not the same.
-pub(crate) fn text(mut bytes: Vec<u8>, truncated: bool) -> (String, Option<String>) {
-    use base64::Engine as _;
-    if truncated {
-        // The cut may have gone through a character; half of one is noise.
-        if let Err(error) = std::str::from_utf8(&bytes)
-            && error.error_len().is_none()
-        {
-            bytes.truncate(error.valid_up_to());
-        }
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => (text, None),
-        Err(error) => {
-            let exact = base64::engine::general_purpose::STANDARD.encode(error.as_bytes());
-            (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(exact))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_that_is_no_text_keeps_its_bytes() {
-        assert_eq!(text("é✓".into(), false), ("é✓".into(), None));
-        let (shown, exact) = text(vec![0xff, b'a', 0], false);
-        assert_eq!((shown.as_str(), exact.as_deref()), ("\u{fffd}a\0", Some("/2EA")));
-    }
-
-    #[test]
-    fn a_character_cut_at_the_limit_is_left_out() {
-        let mut cut = "abc✓".as_bytes().to_vec();
-        cut.pop();
-        assert_eq!(text(cut, true), ("abc".into(), None));
-    }
 }

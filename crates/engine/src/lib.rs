@@ -12,6 +12,7 @@ mod error;
 mod execution;
 pub mod isolator;
 pub mod limits;
+mod output;
 mod rootfs;
 pub mod runtime;
 
@@ -21,3 +22,4 @@ pub use error::EngineError;
 pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Status};
 pub use jail::seccomp::Profile;
 pub use jail::spec::{Layer, Network};
+pub use output::{Exact, Text};

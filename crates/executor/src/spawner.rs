@@ -106,6 +106,13 @@ impl Spawner {
                 Some(jail_box) => Reply::Measured { usage: jail_box.cgroup.usage() },
                 None => Reply::Unknown,
             },
+            Order::Relieve { id } => match self.boxes.get(&id) {
+                Some(jail_box) => {
+                    jail_box.cgroup.relieve();
+                    Reply::Relieved
+                }
+                None => Reply::Unknown,
+            },
             Order::Destroy { id } => match self.boxes.remove(&id) {
                 Some(jail_box) => {
                     let usage = jail_box.kill();

@@ -72,6 +72,16 @@ impl Cgroup {
         }
     }
 
+    /// Lifts the bound on CPU rate. PID 1, which ends what is over its time, is bounded by it too.
+    pub fn relieve(&self) {
+        // One that is gone needs no relief.
+        let _ = match self {
+            Cgroup::V1(group) => group.relieve(),
+            Cgroup::V2(group) => group.relieve(),
+            Cgroup::None => Ok(()),
+        };
+    }
+
     /// Which kind it is.
     pub fn kind(&self) -> CgroupKind {
         match self {

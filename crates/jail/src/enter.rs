@@ -260,6 +260,7 @@ impl Workshop {
         ];
         let flags =
             left_out.iter().filter(|(layer, _)| lacks(*layer)).fold(flags, |flags, (_, flag)| flags & !flag);
+        let processors = rustix::thread::sched_getaffinity(None).ok();
         let (pid, pidfd) = match sys::fork_into(&self.proof, flags as u64, cgroup.clone_target()) {
             Ok(Forked::Parent(pid, pidfd)) => (pid, pidfd),
             Ok(Forked::Child(proof)) => {
@@ -269,6 +270,7 @@ impl Workshop {
                     two_ids: identity.two_ids(),
                     kind: cgroup.kind(),
                     network,
+                    processors,
                     init: self.init,
                 };
                 climber.climb(Inherited { gate: theirs, report: report_in })
@@ -278,6 +280,9 @@ impl Workshop {
                 return Err(JailError::new(Step::Namespaces, "clone3", errno));
             }
         };
+        if let Some(processors) = processors {
+            sys::run_elsewhere(pid, processors);
+        }
         let uncounted = match &self.layout.mounted {
             Mounted::None(why) => Some(why.clone()),
             _ => None,

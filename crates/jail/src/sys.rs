@@ -4,6 +4,7 @@ use crate::SingleThreaded;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use rustix::thread::CpuSet;
 
 /// The constant in libc is an int, which this value does not fit.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -50,6 +51,23 @@ pub fn fork_into(
         None => Ok(Forked::Child(SingleThreaded::of_fork())),
         // SAFETY: the kernel stored a fresh descriptor that nobody else knows of.
         Some(pid) => Ok(Forked::Parent(pid, unsafe { OwnedFd::from_raw_fd(pidfd) })),
+    }
+}
+
+/// Sends a process that was just forked to another processor, if we may use more than the one we are on. Left to
+/// itself it would wait there until we do, although the others are idle.
+pub fn run_elsewhere(pid: Pid, mut processors: CpuSet) {
+    processors.unset(rustix::thread::sched_getcpu());
+    if processors.count() > 0 {
+        // It would only be slower.
+        let _ = rustix::thread::sched_setaffinity(Some(pid), &processors);
+    }
+}
+
+/// Takes [`run_elsewhere`] back, in the process that was sent.
+pub fn run_anywhere(processors: &Option<CpuSet>) {
+    if let Some(processors) = processors {
+        let _ = rustix::thread::sched_setaffinity(None, processors);
     }
 }
 

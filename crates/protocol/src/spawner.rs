@@ -42,6 +42,11 @@ pub enum Order {
         /// Which.
         id: String,
     },
+    /// Lift the bound on a box's CPU rate.
+    Relieve {
+        /// Which.
+        id: String,
+    },
     /// End a box and free what it held.
     Destroy {
         /// Which.
@@ -63,6 +68,8 @@ pub enum Reply {
         /// By the kernel's count.
         usage: BoxUsage,
     },
+    /// Its CPU rate is not bounded any more.
+    Relieved,
     /// The box is killed; the spawner takes it down and frees what it held.
     Destroyed {
         /// What it had used in the end.

@@ -50,9 +50,16 @@ impl Native {
 
     /// Uses a box that was begun already for the first place that it suits, and lets it furnish itself.
     pub fn adopt(&mut self, mut begun: Blank) -> Result<(), EngineError> {
-        begun.furnish(&self.jail_spec(&PlaceSpec::usual())?).map_err(refused)?;
+        let furnished =
+            self.jail_spec(&PlaceSpec::usual()).and_then(|spec| begun.furnish(&spec).map_err(refused));
+        // Kept even when that failed: somebody has to take it down.
         self.first.get_mut().begun = Some(begun);
-        Ok(())
+        furnished
+    }
+
+    /// Takes down the box that was begun, because nobody wants it.
+    pub async fn give_up_first(&self) {
+        let _ = self.first.lock().await.begun.take().map(Blank::discard);
     }
 
     /// Remembers why no box could be begun ahead, should none be possible later either.
@@ -210,6 +217,14 @@ impl Isolator for Native {
         }
     }
 
+    async fn relieve(&self, id: &str) -> Result<(), EngineError> {
+        if let Some(jail_box) = self.first.lock().await.named(id) {
+            jail_box.cgroup.relieve();
+            return Ok(());
+        }
+        self.order(&Order::Relieve { id: id.into() }, None).await.map(drop)
+    }
+
     async fn list(&self) -> Vec<String> {
         self.standing.lock().await.iter().cloned().collect()
     }
@@ -222,6 +237,13 @@ struct First {
     /// Why it could not be begun.
     failed: Option<JailError>,
     standing: Option<(String, JailBox, Janitor)>,
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        // What was begun and not wanted has no janitor.
+        let _ = self.begun.take().map(Blank::discard);
+    }
 }
 
 impl First {

@@ -88,6 +88,10 @@ impl Isolator for Process {
         Ok(BoxUsage::default())
     }
 
+    async fn relieve(&self, _id: &str) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     async fn destroy(&self, id: &str) -> Result<BoxUsage, EngineError> {
         let Some((mut child, folder)) = self.running.lock().await.remove(id) else {
             return Err(EngineError::Broken(format!("no place is named `{id}`")));

@@ -57,6 +57,10 @@ impl Group {
         write(&self.at.cpu, "cpu.cfs_quota_us", &(u64::from(limits.cpu_millis) * 100).to_string())
     }
 
+    pub(super) fn relieve(&self) -> Result<(), JailError> {
+        write(&self.at.cpu, "cpu.cfs_quota_us", "-1")
+    }
+
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.at.directories()
     }

@@ -41,6 +41,10 @@ impl Group {
         write(at, "cpu.max", &format!("{} 100000", u64::from(limits.cpu_millis) * 100))
     }
 
+    pub(super) fn relieve(&self) -> Result<(), JailError> {
+        write(&self.at, "cpu.max", "max 100000")
+    }
+
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

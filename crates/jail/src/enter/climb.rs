@@ -40,6 +40,8 @@ pub(super) struct Climber {
     pub(super) two_ids: bool,
     pub(super) kind: CgroupKind,
     pub(super) network: Network,
+    /// Where it may run.
+    pub(super) processors: Option<rustix::thread::CpuSet>,
     pub(super) init: fn(Landed) -> i32,
 }
 
@@ -88,6 +90,7 @@ impl Climber {
         }
         // The first specification comes when the id maps are written and the cgroup is made.
         let (draft, fds) = gate.receive()?;
+        sys::run_anywhere(&self.processors);
         let mut meters = self.enter_cgroup(fds)?;
         let sources = Sources::open(&draft, &draft.host_dirs)?;
         self.take_ids()?;
@@ -97,6 +100,7 @@ impl Climber {
         }
         if !lacks(Mutant::UtsNamespace) {
             rustix::system::sethostname(draft.hostname.as_bytes()).at(Step::Namespaces, "host name")?;
+            rustix::system::setdomainname(b"(none)").at(Step::Namespaces, "domain name")?;
         }
         keyring::fresh()?;
         let mut root = Root::build(&draft, sources, identity::USER)?;
