@@ -40,10 +40,10 @@ pub(crate) fn run(place: &Place, case: &Case, run: &Run) -> Result<(Seen, Vec<St
     if case.facts.loud && place.world.outer.is_err() {
         return Err("without an outer cgroup nothing would bound it".into());
     }
-    let folder = place.attacker.folder();
+    let folder = place.attacker().folder();
     let start = start_line(place, run, folder.path())?;
     let inside = "/tmp/workspace";
-    let mut command = place.attacker.bare("bwrap");
+    let mut command = place.attacker().bare("bwrap");
     command.args(WALLS).arg("--bind").arg(folder.path()).args([inside, "--chdir", inside, "--"]);
     command.args(["sh", "-c", &start, "sh"]).args(&run.args);
     command.current_dir("/").env_clear().env("PATH", "/usr/bin:/bin").env("HOME", inside);
@@ -76,9 +76,9 @@ fn start_line(place: &Place, run: &Run, folder: &Path) -> Result<String, String>
         (Some(file), _) => read(file)?,
         (None, code) => code.clone().unwrap_or_default().into_bytes(),
     };
-    place.attacker.write(&folder.join(name), content);
+    place.attacker().write(&folder.join(name), content);
     for file in run.beside() {
-        place.attacker.write(&folder.join(&file), read(&file)?);
+        place.attacker().write(&folder.join(&file), read(&file)?);
     }
     Ok(start.into())
 }

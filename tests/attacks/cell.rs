@@ -105,6 +105,11 @@ impl<'w> Cells<'w> {
         cell
     }
 
+    /// Whether a case passes once no layer is missing: only then has it noticed the one that was.
+    pub(crate) fn passes_with_all_layers(&self, case: &Case) -> bool {
+        self.place.with_all_layers(|| self.native(case)).verdict == Verdict::Pass
+    }
+
     /// The same programs under plain `bwrap`. What a record would say is not asked for, and neither are neighbours.
     pub(crate) fn bwrap(&self, case: &Case) -> Cell {
         let runs = if self.place.who == Who::Root { &case.root } else { &case.plain };

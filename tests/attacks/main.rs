@@ -72,7 +72,8 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
         return Ok(true);
     }
     let columns = columns(arguments)?;
-    let whole = cases.len() == count && arguments.who.is_none() && arguments.cases.is_none();
+    let narrowed = arguments.who.is_some() || arguments.column.is_some() || arguments.no_compare;
+    let whole = cases.len() == count && !narrowed && arguments.cases.is_none();
     let target = support::repository().join("target");
     let mutants = or(&arguments.mutants, target.join("attacks/mutants.json"));
     quiet_panics();
@@ -108,9 +109,12 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
                 progress.tell(case, column, &cell);
                 if let (Some(name), Verdict::Fail) = (&arguments.mutant, cell.verdict) {
                     let by = format!("{} ({})", case.facts.id, column.name());
-                    println!("caught by {by}");
-                    Mutant { name: name.clone(), caught_by: Some(by) }.note(&mutants)?;
-                    return Ok(true);
+                    if user.passes_with_all_layers(case) {
+                        println!("caught by {by}");
+                        Mutant { name: name.clone(), caught_by: Some(by) }.note(&mutants)?;
+                        return Ok(true);
+                    }
+                    eprintln!("      {by} fails with every layer in place, too, and proves nothing");
                 }
                 cells.insert((case.facts.id.clone(), column), cell);
             }

@@ -32,7 +32,7 @@ pub(crate) struct Noticed {
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(place: &'a Place<'a>, run: &'a Run) -> Stage<'a> {
-        let person = place.attacker.clone();
+        let person = place.attacker();
         Stage {
             person,
             run,

@@ -35,10 +35,10 @@ pub(crate) enum Who {
 pub(crate) struct Place<'w> {
     pub(crate) world: &'w World,
     pub(crate) who: Who,
-    /// Runs the cases.
-    pub(crate) attacker: Sandboxd,
-    /// The same person with the binaries as they are meant to be.
+    /// The same person, by a sandbox with all its layers.
     pub(crate) ordinary: Sandboxd,
+    /// The layer that the cases find missing.
+    mutant: RefCell<Option<String>>,
     pub(crate) neighbour: Neighbour,
     tenant: Running,
     baseline: RefCell<Traces>,
@@ -124,19 +124,32 @@ impl<'w> Place<'w> {
         let tenant = other.run("python", TENANT).options("--timeout 1h --quiet");
         let tenant = tenant.arg("--env", format!("SECRET={}", secret(canaries::TENANT))).start();
         tenant.until_it_says("ready");
-        let mut attacker = ordinary.clone();
-        if let Some(mutant) = mutant {
-            attacker = attacker.with("SANDBOXD_MUTANT", mutant);
-        }
         // What is made once for everybody is made now, so that it is no trace of a case.
         for someone in [&ordinary, &neighbour] {
             someone.run("python", "print(1)").json().is("success");
         }
         let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR));
-        let baseline = RefCell::default();
-        let place = Place { world, who, attacker, ordinary, neighbour, tenant, baseline };
+        let (mutant, baseline) = (RefCell::new(mutant.map(str::to_owned)), RefCell::default());
+        let place = Place { world, who, ordinary, mutant, neighbour, tenant, baseline };
         place.begin_anew()?;
         Ok(place)
+    }
+
+    /// Who runs the cases.
+    pub(crate) fn attacker(&self) -> Sandboxd {
+        let person = self.ordinary.clone();
+        match &*self.mutant.borrow() {
+            Some(mutant) => person.with("SANDBOXD_MUTANT", mutant),
+            None => person,
+        }
+    }
+
+    /// Does something while no layer is missing.
+    pub(crate) fn with_all_layers<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mutant = self.mutant.take();
+        let done = work();
+        *self.mutant.borrow_mut() = mutant;
+        done
     }
 
     /// Takes what is there now for what should be there, once it has settled.
