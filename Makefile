@@ -20,7 +20,7 @@ test: ## installs what the tests need and runs everything
 	scripts/test
 
 attacks: build ## hostile programs, as root and as a plain user; writes docs/reference/attacks.md
-	scripts/setup tools
+	scripts/setup languages tools workloads
 	tests/attacks/mutants
 	cargo test --locked -p sandboxd --test attacks
 

@@ -7,10 +7,13 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// The first uid that belongs to sandboxes alone.
 const FIRST_UID: u32 = 2_010_000_000;
+const FILE: &str = "file";
+const SEGMENT: &str = "System V object";
 /// How a line about keys ends.
 pub(crate) const KEYS: &str = "keys";
 /// Pages may go back a moment late, and the kernel counts in batches.
@@ -50,8 +53,8 @@ impl Scene<'_> {
             ("network namespace", below.iter().filter_map(|pid| network(*pid)).collect()),
             ("cgroup", self.cgroups()),
             ("mount", self.outer.map_or_else(|| lines("/proc/self/mountinfo"), Outer::mounts)),
-            ("file", self.files()),
-            ("System V object", self.segments()),
+            (FILE, self.files()),
+            (SEGMENT, self.segments()),
         ]);
         let shared_memory = self.outer.map_or_else(host_shared_memory, Outer::shared_memory);
         Traces { sets, keys: self.keys(), shared_memory }
@@ -82,7 +85,7 @@ impl Scene<'_> {
         found.into_iter().map(|path| path.display().to_string()).collect()
     }
 
-    /// Those of sandboxes and of this user: kind, key and id.
+    /// Those of this user, or of the sandboxes of root: kind, key and id.
     fn segments(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for (kind, maker) in [("shm", Some("cpid")), ("sem", None), ("msg", None)] {
@@ -95,7 +98,7 @@ impl Scene<'_> {
             };
             for row in rows {
                 let ours = number(&row, Some("uid"))
-                    .is_some_and(|uid| uid >= FIRST_UID || (uid == self.uid && uid != 0));
+                    .is_some_and(|uid| if self.uid == 0 { uid >= FIRST_UID } else { uid == self.uid });
                 // Somebody who lives and is not below us made it: another suite, at the same time.
                 let strange = number(&row, maker).is_some_and(|pid| {
                     began(pid).is_some() && !host::descendants(std::process::id()).contains(&pid)
@@ -129,7 +132,8 @@ impl Traces {
         for (kind, now) in &self.sets {
             let then = before.sets.get(kind).cloned().unwrap_or_default();
             left.extend(now.difference(&then).map(|trace| format!("{kind} {trace}")));
-            // A mount or a file of the host that has vanished is as bad as one that was left.
+            // What has vanished is as bad as what was left, where nobody else could have removed it.
+            let then = if *kind == SEGMENT { BTreeSet::new() } else { then };
             left.extend(then.difference(now).map(|trace| format!("{kind} {trace}, which is gone")));
         }
         if self.keys > before.keys {
@@ -158,6 +162,28 @@ impl Traces {
     pub(crate) fn end_processes_since(&self, before: &Traces, signal: Signal) {
         for pid in self.processes_since(before) {
             let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Removes what was left where nobody else would: System V objects, and what sandboxes own in shared directories.
+    pub(crate) fn remove_since(&self, before: &Traces) {
+        let new = |kind: &str| {
+            let of = |traces: &Traces| traces.sets.get(kind).cloned().unwrap_or_default();
+            of(self).difference(&of(before)).cloned().collect::<Vec<_>>()
+        };
+        for segment in new(SEGMENT) {
+            let words: Vec<&str> = segment.split(' ').collect();
+            let flag = match words[0] {
+                "shm" => "-m",
+                "sem" => "-s",
+                _ => "-q",
+            };
+            let _ = Command::new("ipcrm").args([flag, words[2]]).output();
+        }
+        let sandbox =
+            |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() >= FIRST_UID);
+        for path in new(FILE).into_iter().map(PathBuf::from).filter(sandbox) {
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
     }
 

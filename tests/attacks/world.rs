@@ -202,6 +202,7 @@ impl<'w> Place<'w> {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
+        self.scene(Vec::new()).traces().remove_since(&self.baseline.borrow());
     }
 
     /// Children of ours that live all the while.
