@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     /// Only this isolator
     #[arg(long)]
     pub(crate) column: Option<Isolator>,
+    /// Do not judge how long neighbours take: for a machine that does other things meanwhile
+    #[arg(long)]
+    pub(crate) no_timing: bool,
     /// Leave out the comparison
     #[arg(long)]
     pub(crate) no_compare: bool,

@@ -57,7 +57,10 @@ fn main() -> ExitCode {
 fn attack(arguments: &Arguments) -> Result<bool, String> {
     let began = Instant::now();
     let here = support::repository().join("tests/attacks");
-    let or = |given: &Option<PathBuf>, usual: PathBuf| given.clone().unwrap_or(usual);
+    // Cargo starts us in the folder of a crate, which is nowhere anybody means.
+    let or = |given: &Option<PathBuf>, usual: PathBuf| {
+        support::repository().join(given.as_ref().unwrap_or(&usual))
+    };
     let programs = or(&arguments.programs, here.join("programs"));
     let all = Case::load_all(&or(&arguments.cases, here.join("cases")))?;
     let count = all.len();
@@ -93,7 +96,7 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
         }
         let place = Place::new(&world, who, arguments.mutant.as_deref())?;
         host.get_or_insert_with(|| the_host(&place));
-        let user = Cells::new(place, arguments.mutant.is_none());
+        let user = Cells::new(place, arguments.mutant.is_none() && !arguments.no_timing);
         for column in columns {
             for case in &cases {
                 // A weakened sandbox has nothing to do with what the suite itself notices.
@@ -135,13 +138,12 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
     };
     progress.end();
     anstream::print!("{}", matrix::matrix(&board));
-    let json = arguments.json.clone().or(whole.then(|| target.join("attacks/scoreboard.json")));
-    let usual_page = support::repository().join("docs/reference/attacks.md");
-    let markdown = arguments.markdown.clone().or(whole.then_some(usual_page));
-    if let Some(path) = json {
+    if whole || arguments.json.is_some() {
+        let path = or(&arguments.json, target.join("attacks/scoreboard.json"));
         scoreboard::write(&path, &format!("{:#}\n", board.json()))?;
     }
-    if let Some(path) = markdown {
+    if whole || arguments.markdown.is_some() {
+        let path = or(&arguments.markdown, support::repository().join("docs/reference/attacks.md"));
         scoreboard::write(&path, &page::page(&board))?;
     }
     Ok(board.holds())

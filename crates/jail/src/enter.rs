@@ -202,6 +202,9 @@ impl Rising {
     }
 }
 
+/// How nice PID 1 is to others.
+const URGENT: i32 = -10;
+
 /// What the spawner has at hand for every box.
 #[derive(Debug)]
 pub struct Workshop {
@@ -229,6 +232,8 @@ impl Workshop {
         let blank = self.fork(network)?;
         // Should the host run out of memory, boxes go first. A plain user may not always say so.
         let _ = std::fs::write(format!("/proc/{}/oom_score_adj", blank.pid.as_raw_nonzero()), "500");
+        // It must be heard among all it has to end. Only root may say so, and programs do not inherit it.
+        let _ = rustix::process::setpriority_process(Some(blank.pid), URGENT);
         match blank.identity.write_maps(blank.pid).and_then(|()| blank.cgroup.make()) {
             Ok(()) => Ok(blank),
             Err(error) => {

@@ -95,6 +95,8 @@ impl Ready {
     }
 
     fn restrict(&self) -> Result<(), JailError> {
+        // PID 1 may be more urgent than others.
+        rustix::process::setpriority_process(None, 0).at(Step::Rlimits, "priority")?;
         if self.init.two_ids {
             let uid = rustix::process::Uid::from_raw(self.init.user);
             let gid = rustix::process::Gid::from_raw(self.init.user);

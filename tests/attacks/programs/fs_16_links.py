@@ -58,6 +58,6 @@ open("/tmp/own", "w").close()
 attempt("from /tmp into where it started", linked, "/tmp/own", HERE + "/second")
 attempt("from /tmp into /dev/shm", linked, "/tmp/own", "/dev/shm/second")
 attempt("move from /tmp", moved, "/tmp/own", HERE + "/second")
-attempt("a memory file", by_descriptor, f"/proc/self/fd/{os.memfd_create('x')}", os.O_RDWR, "empty")
+attempt("a memory file", lambda: by_descriptor(f"/proc/self/fd/{os.memfd_create('x')}", os.O_RDWR, "empty"))
 # Within one place it is an ordinary thing, so the refusals above are not those of a call that never works.
 attempt("within /tmp", linked, "/tmp/own", "/tmp/second")

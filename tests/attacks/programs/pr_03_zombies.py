@@ -25,9 +25,9 @@ def by_a_parent_that_leaves():
         os._exit(0)
     os.wait()
     deadline = time.monotonic() + 1
-    while zombies() and time.monotonic() < deadline:
+    while (left := zombies()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return f"{zombies()} left" if zombies() else "all buried"
+    return f"{left} left" if left else "all buried"
 
 
 def zombies():
