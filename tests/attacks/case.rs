@@ -150,6 +150,11 @@ impl Case {
         !self.facts.must_notice.is_empty()
     }
 
+    /// Whether it asks that a slow neighbour is noticed.
+    pub(crate) fn is_about_timing(&self) -> bool {
+        self.facts.must_notice.iter().any(|glob| glob.starts_with("neighbour p99"))
+    }
+
     /// Whether the programs and drives it names exist.
     pub(crate) fn check(&self, programs: &Path, known_drive: impl Fn(&str) -> bool) -> Result<(), String> {
         let id = &self.facts.id;

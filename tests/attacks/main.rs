@@ -103,6 +103,9 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
                 if case.is_control() && (column.isolator != Isolator::Native || arguments.mutant.is_some()) {
                     continue;
                 }
+                if arguments.no_timing && case.is_about_timing() {
+                    continue;
+                }
                 let there = case.check(&programs, |name| drives::find(name).is_some());
                 let cell = match (there, column.isolator) {
                     (Err(why), _) => Cell { words: vec![why], ..Cell::default() },
