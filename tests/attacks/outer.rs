@@ -172,8 +172,10 @@ fn bound(tops: &Tops, name: &str) -> Result<Vec<PathBuf>, String> {
 fn hold(tops: &[PathBuf], name: &str, doors: &[PathBuf]) -> Result<(Child, Vec<String>), String> {
     let mut script = String::from("set -e\nip link set lo up\n");
     script += &format!("ip address add {LAN}/24 dev lo\nip route add local default dev lo\n");
-    // A host may have no IPv6.
-    script += "ip -6 route add local default dev lo 2> /dev/null || true\n";
+    // A host may have no IPv6, or have it switched off.
+    if std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|off| off.trim() == "0") {
+        script += "ip -6 route add local default dev lo\n";
+    }
     for top in tops {
         let top = top.display();
         script += &format!("mount --bind '{top}/{name}' '{top}'\n");

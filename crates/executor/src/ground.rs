@@ -38,9 +38,10 @@ pub(crate) struct Walled {
 }
 
 impl Walled {
-    pub(crate) fn new(proof: SingleThreaded, spec: InitSpec, meters: MeterFds) -> Result<Walled, String> {
+    pub(crate) fn new(proof: SingleThreaded, spec: InitSpec, mut meters: MeterFds) -> Result<Walled, String> {
+        let rate_door = meters.rate_door.take();
         let meters = Meters::of_box(spec.cgroup, meters);
-        let ready = Ready::prepare(proof, spec).map_err(|e| e.to_string())?;
+        let ready = Ready::prepare(proof, spec, rate_door).map_err(|e| e.to_string())?;
         Ok(Walled { ready, meters })
     }
 }

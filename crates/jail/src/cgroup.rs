@@ -38,6 +38,8 @@ pub struct MeterFds {
     pub oom: Option<OwnedFd>,
     /// v1: `cpuacct.usage`; v2: `cpu.stat`.
     pub cpu: Option<OwnedFd>,
+    /// v1: the door to the CPU rate, which programs go through and PID 1 does not.
+    pub rate_door: Option<OwnedFd>,
     /// Its own `/proc/self/io`, in which the kernel adds up all it has waited for.
     pub io: Option<OwnedFd>,
 }
@@ -72,14 +74,12 @@ impl Cgroup {
         }
     }
 
-    /// Lifts the bound on CPU rate. PID 1, which ends what is over its time, is bounded by it too.
+    /// Lifts the bound on CPU rate where PID 1, which ends what is over its time, is bounded by it too.
     pub fn relieve(&self) {
-        // One that is gone needs no relief.
-        let _ = match self {
-            Cgroup::V1(group) => group.relieve(),
-            Cgroup::V2(group) => group.relieve(),
-            Cgroup::None => Ok(()),
-        };
+        if let Cgroup::V2(group) = self {
+            // One that is gone needs no relief.
+            let _ = group.relieve();
+        }
     }
 
     /// Which kind it is.
@@ -107,6 +107,14 @@ impl Cgroup {
         match self {
             Cgroup::V1(group) => group.doors(),
             _ => Ok(Vec::new()),
+        }
+    }
+
+    /// What a program writes `0` to in order to be bound by the CPU rate, where PID 1 itself is not.
+    pub fn rate_door(&self) -> Result<Option<OwnedFd>, JailError> {
+        match self {
+            Cgroup::V1(group) => group.rate_door().map(Some),
+            _ => Ok(None),
         }
     }
 

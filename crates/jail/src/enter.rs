@@ -119,9 +119,13 @@ impl Blank {
             }
         }
         let meters = self.cgroup.meters()?;
-        let doors = self.cgroup.doors()?;
-        let fds: Vec<_> =
-            [&meters.oom, &meters.cpu].into_iter().flatten().chain(&doors).map(AsFd::as_fd).collect();
+        let (doors, rate_door) = (self.cgroup.doors()?, self.cgroup.rate_door()?);
+        let fds: Vec<_> = [&meters.oom, &meters.cpu, &rate_door]
+            .into_iter()
+            .flatten()
+            .chain(&doors)
+            .map(AsFd::as_fd)
+            .collect();
         self.gate.send(spec, &fds)?;
         self.furnished = Some(spec.clone());
         Ok(())

@@ -40,12 +40,17 @@ pub struct Ready {
     /// What is refused beside it where no cgroup counts.
     uncounted: Option<Filter>,
     fence: Fence,
+    rate_door: Option<OwnedFd>,
 }
 
 impl Ready {
     /// Builds the walls programs will stand behind. For PID 1 of a box, which from now on touches files as the
     /// user.
-    pub fn prepare(proof: SingleThreaded, init: InitSpec) -> Result<Ready, JailError> {
+    pub fn prepare(
+        proof: SingleThreaded,
+        init: InitSpec,
+        rate_door: Option<OwnedFd>,
+    ) -> Result<Ready, JailError> {
         if init.two_ids {
             sys::set_file_ids(init.user);
             // A change of ids makes the kernel forget both of these.
@@ -62,7 +67,7 @@ impl Ready {
         let filter = Filter::new(init.profile);
         let uncounted = (init.cgroup == CgroupKind::None).then(Filter::no_nameless_files);
         let fence = Fence::new(&init.readable, &init.writable)?;
-        Ok(Ready { proof, init, filter, uncounted, fence })
+        Ok(Ready { proof, init, filter, uncounted, fence, rate_door })
     }
 
     /// What PID 1 was told at its start.
@@ -95,6 +100,9 @@ impl Ready {
     }
 
     fn restrict(&self) -> Result<(), JailError> {
+        if let Some(door) = &self.rate_door {
+            rustix::io::write(door, b"0").at(Step::Cgroup, "enter the CPU rate")?;
+        }
         // PID 1 may be more urgent than others.
         rustix::process::setpriority_process(None, 0).at(Step::Rlimits, "priority")?;
         if self.init.two_ids {

@@ -57,19 +57,22 @@ impl Group {
         write(&self.at.cpu, "cpu.cfs_quota_us", &(u64::from(limits.cpu_millis) * 100).to_string())
     }
 
-    pub(super) fn relieve(&self) -> Result<(), JailError> {
-        write(&self.at.cpu, "cpu.cfs_quota_us", "-1")
-    }
-
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.at.directories()
     }
 
     pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, JailError> {
         let open = |directory: &Path| File::options().write(true).open(directory.join("tasks"));
+        // PID 1 stays outside of the CPU rate: it has to end those who use it up.
         self.directories()
+            .filter(|directory| *directory != self.at.cpu)
             .map(|directory| open(directory).map(OwnedFd::from).at(Step::Cgroup, "tasks"))
             .collect()
+    }
+
+    pub(super) fn rate_door(&self) -> Result<OwnedFd, JailError> {
+        let open = File::options().write(true).open(self.at.cpu.join("tasks"));
+        open.map(OwnedFd::from).at(Step::Cgroup, "tasks")
     }
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
@@ -80,7 +83,7 @@ impl Group {
         let registration = format!("{} {}", oom.as_raw_fd(), control.as_raw_fd());
         write(&self.at.memory, "cgroup.event_control", &registration)?;
         let cpu = open(self.at.cpuacct.join("cpuacct.usage"))?;
-        Ok(MeterFds { oom: Some(oom), cpu: Some(cpu.into()), io: None })
+        Ok(MeterFds { oom: Some(oom), cpu: Some(cpu.into()), rate_door: None, io: None })
     }
 
     pub(super) fn usage(&self) -> BoxUsage {

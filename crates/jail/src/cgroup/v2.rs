@@ -55,7 +55,12 @@ impl Group {
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
         let open = |file: &str| File::open(self.at.join(file)).map(OwnedFd::from).at(Step::Cgroup, file);
-        Ok(MeterFds { oom: Some(open("memory.events")?), cpu: Some(open("cpu.stat")?), io: None })
+        Ok(MeterFds {
+            oom: Some(open("memory.events")?),
+            cpu: Some(open("cpu.stat")?),
+            rate_door: None,
+            io: None,
+        })
     }
 
     pub(super) fn usage(&self) -> BoxUsage {

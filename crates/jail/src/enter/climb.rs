@@ -138,6 +138,9 @@ impl Climber {
             meters.oom = fds.next();
             meters.cpu = fds.next();
         }
+        if self.kind == CgroupKind::V1 {
+            meters.rate_door = fds.next();
+        }
         for door in fds {
             rustix::io::write(&door, b"0").at(Step::Cgroup, "enter")?;
         }
@@ -177,14 +180,15 @@ impl Climber {
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
                 .at(Step::Descriptors, "/dev/null")
         };
-        let has = [meters.io.is_some(), meters.oom.is_some(), meters.cpu.is_some()];
-        let meters = [meters.io, meters.oom, meters.cpu].into_iter().flatten();
+        let has =
+            [meters.io.is_some(), meters.oom.is_some(), meters.cpu.is_some(), meters.rate_door.is_some()];
+        let meters = [meters.io, meters.oom, meters.cpu, meters.rate_door].into_iter().flatten();
         let held = [report, control].into_iter().chain(meters).collect();
         let mut held = fds::exactly(vec![null()?, null()?, null()?], held)?.into_iter();
         let lost = || JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF);
         let mut report = File::from(held.next().ok_or_else(lost)?);
         let control = held.next().ok_or_else(lost)?;
-        let [io, oom, cpu] = has.map(|has| if has { held.next() } else { None });
+        let [io, oom, cpu, rate_door] = has.map(|has| if has { held.next() } else { None });
         let ready = if overlay { READY } else { READY_WITHOUT_OVERLAY };
         report.write_all(&[ready]).at(Step::Descriptors, "report")?;
         let spec = InitSpec {
@@ -196,7 +200,7 @@ impl Climber {
             readable: readable(&spec),
             writable: writable(&spec),
         };
-        Ok(Landed { proof: self.proof, spec, control, meters: MeterFds { oom, cpu, io } })
+        Ok(Landed { proof: self.proof, spec, control, meters: MeterFds { oom, cpu, rate_door, io } })
     }
 }
 
