@@ -63,24 +63,27 @@ pub const fn lacks(_layer: Mutant) -> bool {
 /// Whether this build leaves that layer out.
 #[cfg(feature = "mutants")]
 pub fn lacks(layer: Mutant) -> bool {
-    CHOSEN.get().copied().flatten() == Some(layer)
+    CHOSEN.get().is_some_and(|chosen| chosen.contains(&layer))
 }
 
 #[cfg(feature = "mutants")]
-static CHOSEN: std::sync::OnceLock<Option<Mutant>> = std::sync::OnceLock::new();
+static CHOSEN: std::sync::OnceLock<Vec<Mutant>> = std::sync::OnceLock::new();
 
-/// Reads from `SANDBOXD_MUTANT` which layer to leave out; must come before anything is forked. A name that means
-/// nothing ends the process: a mutant that mutates nothing would look like one that nobody caught.
+/// Reads from `SANDBOXD_MUTANT` which layer to leave out, or which, joined by `+`; must come before anything is
+/// forked. A name that means nothing ends the process: a mutant that mutates nothing would look like one that
+/// nobody caught.
 #[cfg(feature = "mutants")]
 pub fn choose() {
     CHOSEN.get_or_init(|| {
-        let name = std::env::var("SANDBOXD_MUTANT").ok()?;
-        let found = ALL.iter().find(|(_, text)| *text == name);
-        if found.is_none() {
-            let known: Vec<&str> = ALL.iter().map(|(_, text)| *text).collect();
-            eprintln!("`{name}` is no mutant; there are {}", known.join(", "));
-            crate::sys::exit_now(2);
-        }
-        found.map(|(layer, _)| *layer)
+        let names = std::env::var("SANDBOXD_MUTANT").unwrap_or_default();
+        let layer = |name: &str| match ALL.iter().find(|(_, text)| *text == name) {
+            Some((layer, _)) => *layer,
+            None => {
+                let known: Vec<&str> = ALL.iter().map(|(_, text)| *text).collect();
+                eprintln!("`{name}` is no mutant; there are {}", known.join(", "));
+                crate::sys::exit_now(2);
+            }
+        };
+        names.split_terminator('+').map(layer).collect()
     });
 }

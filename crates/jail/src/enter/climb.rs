@@ -124,9 +124,10 @@ impl Climber {
     fn capabilities(&self) -> CapabilitySet {
         let own = if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() };
         match self.kind {
-            // It looks at processes itself, and sees those only that it could trace; no program may hide.
-            CgroupKind::None => own.union(CapabilitySet::SYS_PTRACE),
-            CgroupKind::V1 | CgroupKind::V2 => own,
+            // It looks at processes itself, and sees those only that it could trace; no program may hide. Having
+            // more than they have, it is also out of their sight, so without that wall this goes too.
+            CgroupKind::None if !lacks(Mutant::Dumpable) => own.union(CapabilitySet::SYS_PTRACE),
+            CgroupKind::None | CgroupKind::V1 | CgroupKind::V2 => own,
         }
     }
 
