@@ -13,13 +13,8 @@ fn main() {
     let out = PathBuf::from(std::env::var("OUT_DIR").unwrap_or_default());
 
     let folder = root.join("runtimes");
-    println!("cargo:rerun-if-changed={}", folder.display());
-    let mut pages: Vec<PathBuf> = std::fs::read_dir(&folder)
-        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
-        .collect();
-    pages.sort();
+    let mut pages = files(&folder);
+    pages.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
     let mut index = String::from("&[\n");
     for path in &pages {
         let mut page = read(path);
@@ -39,7 +34,27 @@ fn main() {
     index.push(']');
     write(&out.join("runtimes.rs"), &index);
 
+    let mut drivers = String::from("&[\n");
+    for path in files(&folder.join("park")) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let _ = writeln!(drivers, "({name:?}, {text:?}),");
+    }
+    drivers.push(']');
+    write(&out.join("drivers.rs"), &drivers);
+
     write(&out.join("rootfs.json"), &read(&root.join("policies/rootfs.toml")).to_string());
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .collect();
+    paths.sort();
+    paths
 }
 
 fn read(path: &Path) -> Value {

@@ -159,6 +159,9 @@ pub(crate) struct RunArgs {
     /// Print only what the program prints
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
+    /// Run it as a server does that keeps sandboxes warm: by an interpreter that is there before the program
+    #[arg(long, conflicts_with = "unsafe_no_isolation", help_heading = "Isolation")]
+    pub(crate) warm: bool,
     /// Afterwards print what the run used and what protected the host
     #[arg(long, conflicts_with_all = ["json", "quiet"], help_heading = "Output")]
     pub(crate) metrics: bool,

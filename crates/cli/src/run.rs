@@ -6,7 +6,7 @@ mod request;
 use crate::args::RunArgs;
 use crate::{report, settings, show};
 use anyhow::Result;
-use engine::{Cancel, Engine, Event, Execution, Request, Status};
+use engine::{Cancel, Engine, Event, Execution, PoolSettings, Request, Status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,8 +37,12 @@ pub(crate) fn head_start() -> Option<Engine> {
 }
 
 pub(crate) fn run(args: RunArgs, engine: Option<Engine>) -> Result<ExitCode> {
-    let engine = engine.map_or_else(settings::engine, Ok)?;
+    let mut engine = engine.map_or_else(settings::engine, Ok)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if args.warm {
+        let _entered = runtime.enter();
+        engine.keep_warm(PoolSettings { min: 0, max: 0, ..PoolSettings::default() });
+    }
     let request = request::build(&args, engine.catalogue())?;
     let artifacts = args.artifacts.as_deref().map(artifacts::Folder::open).transpose()?;
     if args.unsafe_no_isolation && !args.quiet && !args.json {

@@ -5,7 +5,9 @@
 use crate::engine::Event;
 use crate::{Cancel, EngineError};
 use jail::mutant::{Mutant, lacks};
-use protocol::{Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader};
+use protocol::{
+    Collect, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,9 +17,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 /// How long after its time-out a job may still take to report.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// How long after its time somebody may still take to listen to what a job wrote.
-const SLOW: Duration = Duration::from_millis(300);
+pub(crate) const SLOW: Duration = Duration::from_millis(300);
 /// How long a cancelled job may take to report.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -32,6 +34,20 @@ pub(crate) struct Heard {
     pub(crate) stderr: Vec<u8>,
     pub(crate) files: BTreeMap<u32, Vec<u8>>,
     pub(crate) end: End,
+}
+
+impl Heard {
+    /// Takes a part of a file that comes out.
+    pub(crate) fn take_file(&mut self, frame: &Frame, bounds: &Collect) -> Result<(), End> {
+        let so_far: u64 = self.files.values().map(|file| file.len() as u64).sum();
+        // What is listed and what is built are bounded apart.
+        let too_much = so_far + frame.body.len() as u64 > 2 * bounds.most_bytes;
+        if too_much || self.files.len() > 2 * bounds.most_files as usize {
+            return Err(End::Broken("the executor sent more files than it may".into()));
+        }
+        self.files.entry(frame.stream).or_default().extend(&frame.body);
+        Ok(())
+    }
 }
 
 /// How the conversation ended.
@@ -119,7 +135,7 @@ pub(crate) async fn hold(
 }
 
 /// Resolves when the caller cancels, or nobody listens to the events any more.
-async fn cancelled(cancel: &Cancel, events: &mpsc::Sender<Event>) {
+pub(crate) async fn cancelled(cancel: &Cancel, events: &mpsc::Sender<Event>) {
     tokio::select! {
         () = cancel.cancelled() => {}
         () = events.closed() => {}
@@ -172,7 +188,10 @@ impl Listener<'_> {
     async fn understand(&mut self, frame: Frame) -> bool {
         match frame.kind {
             Kind::Stdout | Kind::Stderr => self.output(&frame).await,
-            Kind::FileOut => self.file(&frame),
+            Kind::FileOut => match self.heard.take_file(&frame, &self.job.collect) {
+                Ok(()) => true,
+                Err(end) => self.end(end),
+            },
             Kind::Control => match frame.message::<FromExecutor>() {
                 Ok(message) => self.message(message).await,
                 Err(e) => self.end(End::Broken(e.to_string())),
@@ -205,18 +224,6 @@ impl Listener<'_> {
         true
     }
 
-    fn file(&mut self, frame: &Frame) -> bool {
-        let so_far: u64 = self.heard.files.values().map(|file| file.len() as u64).sum();
-        let most_files = 2 * self.job.collect.most_files as usize;
-        // What is listed and what is built are bounded apart.
-        let too_much = so_far + frame.body.len() as u64 > 2 * self.job.collect.most_bytes;
-        if too_much || self.heard.files.len() > most_files {
-            return self.end(End::Broken("the executor sent more files than it may".into()));
-        }
-        self.heard.files.entry(frame.stream).or_default().extend(&frame.body);
-        true
-    }
-
     async fn message(&mut self, message: FromExecutor) -> bool {
         match message {
             FromExecutor::Hello { seccomp_sha256, landlock_abi, .. } => {
@@ -231,7 +238,8 @@ impl Listener<'_> {
                 }
                 true
             }
-            FromExecutor::Finished(result) => self.end(End::Finished(Box::new(result))),
+            FromExecutor::Parked => self.end(End::Broken("nobody asked for a program that waits".into())),
+            FromExecutor::Finished(result) => self.end(End::Finished(result)),
             FromExecutor::Broken { reason } => self.end(End::Broken(reason)),
         }
     }

@@ -3,6 +3,7 @@
 mod prepare;
 mod request;
 mod run;
+mod warm;
 
 pub use request::{Request, SourceFile};
 
@@ -13,6 +14,7 @@ use crate::isolator::native::Native;
 use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Ceiling, Limits};
+use crate::pool::{Pool, PoolSettings, ShelfReport};
 use crate::runtime::{Catalogue, Found, Runtime, find};
 use jail::JailError;
 use jail::enter::Blank;
@@ -21,6 +23,7 @@ use protocol::StepKind;
 use request::checked;
 use run::Run;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -60,8 +63,9 @@ pub enum Event {
 pub struct Engine {
     catalogue: Catalogue,
     ceiling: Ceiling,
-    native: Native,
+    native: Arc<Native>,
     process: Process,
+    pool: Option<Arc<Pool>>,
 }
 
 impl Engine {
@@ -70,19 +74,40 @@ impl Engine {
         Engine {
             catalogue: Catalogue::default(),
             ceiling,
-            native: Native::new(executor.clone()),
+            native: Arc::new(Native::new(executor.clone())),
             process: Process::new(executor),
+            pool: None,
         }
     }
 
     /// Uses a sandbox that was begun already for the first program that it suits.
     pub fn adopt(&mut self, begun: Blank) -> Result<(), EngineError> {
-        self.native.adopt(begun)
+        match Arc::get_mut(&mut self.native) {
+            Some(native) => native.adopt(begun),
+            None => begun.discard().map_err(|error| EngineError::Refused { error, hint: None }),
+        }
+    }
+
+    /// Keeps sandboxes with waiting programs from now on, of the kinds that are asked for. Call it in a runtime.
+    pub fn keep_warm(&mut self, settings: PoolSettings) {
+        self.pool = Some(Pool::start(self.native.clone(), settings));
+    }
+
+    /// How the sandboxes are doing that are kept.
+    pub fn pool(&self) -> Vec<ShelfReport> {
+        self.pool.as_ref().map(|pool| pool.report()).unwrap_or_default()
+    }
+
+    /// Whether as many are kept as there should be.
+    pub fn is_warm(&self) -> bool {
+        self.pool.as_ref().is_none_or(|pool| pool.is_full())
     }
 
     /// Remembers why no sandbox could be begun ahead, should none be possible later either.
     pub fn could_not_begin(&mut self, error: JailError) {
-        self.native.could_not_begin(error);
+        if let Some(native) = Arc::get_mut(&mut self.native) {
+            native.could_not_begin(error);
+        }
     }
 
     /// The languages.
@@ -98,7 +123,10 @@ impl Engine {
     ) -> Result<Execution, EngineError> {
         let runtime = self.catalogue.by_name(&request.language)?;
         let limits = Limits::resolve(request.limits, runtime.limits(), &self.ceiling)?;
-        let main = checked(request, runtime, &limits)?;
+        let run = Run { request, runtime, limits, main: checked(request, runtime, &limits)? };
+        if let Some(done) = self.execute_warm(&run, events).await? {
+            return Ok(done);
+        }
         let found = find::find(runtime)?;
         let host_dirs = match request.unsafe_no_isolation {
             false => self.host_dirs(request, runtime, &found, events).await?,
@@ -107,7 +135,8 @@ impl Engine {
         if request.unsafe_no_isolation {
             self.native.give_up_first().await;
         }
-        let isolator: &dyn Isolator = if request.unsafe_no_isolation { &self.process } else { &self.native };
+        let isolator: &dyn Isolator =
+            if request.unsafe_no_isolation { &self.process } else { self.native.as_ref() };
         let spec = PlaceSpec {
             id: uuid::Uuid::now_v7().simple().to_string(),
             limits,
@@ -115,11 +144,11 @@ impl Engine {
             profile: request.profile,
             host_dirs,
             allow_weaker: request.allow_weaker.clone(),
+            zygote: None,
         };
         let started_at = jiff::Timestamp::now();
-        let run = Run { request, runtime, found: &found, limits, main };
-        let order = run.order(&isolator.places(&spec.id))?;
-        let place = isolator.create(&spec, &order.words).await?;
+        let order = run.order(&found, &isolator.places(&spec.id))?;
+        let place = isolator.create(&spec, &order.words, None).await?;
         let rest = &order.words[place.told..];
         let relief = async {
             tokio::time::sleep(Duration::from_millis(order.job.limits.wall_ms) + OVERTIME).await;

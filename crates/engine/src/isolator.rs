@@ -12,6 +12,8 @@ use crate::runtime::plan::Places;
 use crate::{EngineError, Layer, Network, Profile};
 use async_trait::async_trait;
 use jail::spec::{BoxUsage, HostDir};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use tokio::net::UnixStream;
 
 /// What a place shall be like.
@@ -29,6 +31,21 @@ pub struct PlaceSpec {
     pub host_dirs: Vec<HostDir>,
     /// Layers whose absence the operator accepts.
     pub allow_weaker: Vec<Layer>,
+    /// The interpreter whose copies wait in it.
+    pub zygote: Option<Zygote>,
+}
+
+/// An interpreter that is loaded once, and whose copies wait in places for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Zygote {
+    /// The interpreter, on the host.
+    pub program: PathBuf,
+    /// Its environment, which its copies have too.
+    pub env: Vec<(String, String)>,
+    /// Modules it has loaded.
+    pub preload: Vec<String>,
+    /// What it and each copy have done once, so that a program does not do it for the first time.
+    pub warm_up: String,
 }
 
 impl PlaceSpec {
@@ -41,6 +58,7 @@ impl PlaceSpec {
             profile: Profile::Default,
             host_dirs: Vec::new(),
             allow_weaker: Vec::new(),
+            zygote: None,
         }
     }
 }
@@ -84,8 +102,14 @@ pub trait Isolator: Send + Sync {
     /// Where things will be in the place of that name.
     fn places(&self, id: &str) -> Places;
     /// Makes a place. The opening is what its executor shall hear first: it lies in the stream before the
-    /// executor exists, so that it need not wait for it.
-    async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError>;
+    /// executor exists, so that it need not wait for it. Beside it come the streams of a program that shall wait
+    /// in the place, if one shall.
+    async fn create(
+        &self,
+        spec: &PlaceSpec,
+        opening: &[u8],
+        program: Option<[OwnedFd; 3]>,
+    ) -> Result<Place, EngineError>;
     /// What a place has used so far.
     async fn usage(&self, id: &str) -> Result<BoxUsage, EngineError>;
     /// Lets a place work without a bound on its CPU rate, so that its executor can end what is over its time.

@@ -13,8 +13,10 @@ mod execution;
 pub mod isolator;
 pub mod limits;
 mod output;
+mod pool;
 mod rootfs;
 pub mod runtime;
+mod warm;
 
 pub use cancel::Cancel;
 pub use engine::{Engine, Event, Request, SourceFile};
@@ -23,3 +25,4 @@ pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Status
 pub use jail::seccomp::Profile;
 pub use jail::spec::{Layer, Network};
 pub use output::{Exact, Text};
+pub use pool::{PoolSettings, ShelfReport};

@@ -92,6 +92,48 @@ pub struct Variant {
     pub toolchains: Vec<Toolchain>,
     /// Work done once for all runs.
     pub prepare: Option<Prepare>,
+    /// How it waits for a program, where a warm pool keeps it waiting.
+    pub park: Option<Park>,
+}
+
+/// How an interpreter waits for a program.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Park {
+    /// Starts it so that it waits; nothing for one whose copies wait. `{driver}` is the file that makes it.
+    #[serde(default)]
+    pub run: Vec<String>,
+    /// That file, in `runtimes/park/`.
+    #[serde(default)]
+    pub driver: String,
+    /// Where it starts, if not where its program does; the driver goes there.
+    pub directory: Option<String>,
+    /// Environment it waits with, beside what it always has.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Variables it looks at when it starts, `*` for any ending. A program that wants one of them does not get one
+    /// that waits.
+    pub start_env: Vec<String>,
+    /// Modules that are loaded before the first program comes, as far as they are installed.
+    #[serde(default)]
+    pub preload: Vec<String>,
+    /// A program that it and each copy run once while nobody waits.
+    #[serde(default)]
+    pub warm_up: String,
+}
+
+/// Variables that every program's libraries look at when it starts.
+const START_ENV: [&str; 8] = ["LD_*", "LC_*", "LANG", "LANGUAGE", "TZ", "MALLOC_*", "GLIBC_*", "GCONV_PATH"];
+
+impl Park {
+    /// Whether a program that waits can be given this variable.
+    pub fn takes(&self, name: &str) -> bool {
+        let start = START_ENV.iter().copied().chain(self.start_env.iter().map(String::as_str));
+        !start.into_iter().any(|known| match known.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == known,
+        })
+    }
 }
 
 /// A tree of the host that holds a language.

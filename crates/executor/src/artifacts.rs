@@ -4,7 +4,7 @@
 //! beneath its directory and everything is bounded, because names, sizes and numbers are user code's choice.
 
 use crate::control::Control;
-use jail::beneath::{PlainPath, Tree};
+use jail::beneath::{Mark, PlainPath, Tree};
 use protocol::{Artifact, Collect, Frame, Kind};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -17,20 +17,8 @@ const CHUNK: usize = 256 << 10;
 /// Most bytes of all paths together, so that the list fits a frame however its characters are written.
 const MOST_PATH_BYTES: usize = 128 << 10;
 
-/// How a file looked when we made it.
+/// How files looked when they were made.
 pub(crate) type Known = HashMap<String, Mark>;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
-    inode: u64,
-    size: i64,
-    changed: (i64, i64),
-}
-
-pub(crate) fn mark(stat: &rustix::fs::Stat) -> Mark {
-    // The change time cannot be set back by user code.
-    Mark { inode: stat.st_ino, size: stat.st_size, changed: (stat.st_ctime, stat.st_ctime_nsec as i64) }
-}
 
 /// Lists what is new or changed below `tree`, and sends contents with stream numbers from `first` on.
 /// The flag says that something is missing from the list.
@@ -43,7 +31,7 @@ pub(crate) fn collect(
     let mut found = Vec::new();
     let mut path_bytes = 0;
     let complete = tree.walk(&mut |entry| {
-        if known.get(entry.path.as_str()) != Some(&mark(&entry.stat)) {
+        if known.get(entry.path.as_str()) != Some(&Mark::of(&entry.stat)) {
             path_bytes += entry.path.as_str().len();
             found.push((entry.path, entry.stat));
         }

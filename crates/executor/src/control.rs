@@ -76,6 +76,22 @@ impl Control {
         self.send(&Frame::control(message));
     }
 
+    /// Says something together with everything that waits, and hands over a descriptor.
+    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fd: BorrowedFd<'_>) {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+        self.note(message);
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let bytes = [std::io::IoSlice::new(&self.waiting[self.sent..])];
+        match sendmsg(&self.stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(length) => self.sent += length,
+            // Nothing has been said yet for which there might be no room.
+            Err(_) => self.hung_up = true,
+        }
+    }
+
     pub(crate) fn flush(&mut self) {
         while self.sent < self.waiting.len() && !self.hung_up {
             match write(&self.stream, &self.waiting[self.sent..]) {

@@ -1,13 +1,16 @@
 //! What a job stands on: a box of our own ([`Walled`]), or nothing at all ([`Plain`]).
 
 use jail::cgroup::MeterFds;
-use jail::job::{Program, Ready};
+use jail::job::{Program, Ready, Stage};
 use jail::spec::{BoxLimits, InitSpec};
 use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::meters::Meters;
 
@@ -15,6 +18,8 @@ use crate::meters::Meters;
 pub(crate) trait Ground {
     /// Starts a program.
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError>;
+    /// Starts a program that waits, on the streams the place was made with; none for a copy of this interpreter.
+    fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError>;
     /// Ends every process of the job.
     fn kill_all(&self);
     /// Where the user's files are.
@@ -31,24 +36,44 @@ pub(crate) trait Ground {
     fn landlock_abi(&self) -> u32;
 }
 
+/// What a copy of this process does in a sandbox, where it is an interpreter.
+pub(crate) static LIFE: OnceLock<fn() -> !> = OnceLock::new();
+
 /// PID 1 of a box.
 pub(crate) struct Walled {
     ready: Ready,
     meters: Meters,
+    /// Of the program that shall wait.
+    streams: Cell<Option<[OwnedFd; 3]>>,
 }
 
 impl Walled {
-    pub(crate) fn new(proof: SingleThreaded, spec: InitSpec, mut meters: MeterFds) -> Result<Walled, String> {
-        let rate_door = meters.rate_door.take();
+    pub(crate) fn new(
+        proof: SingleThreaded,
+        spec: InitSpec,
+        meters: MeterFds,
+        rate_door: Option<OwnedFd>,
+        streams: Option<[OwnedFd; 3]>,
+    ) -> Result<Walled, String> {
         let meters = Meters::of_box(spec.cgroup, meters);
         let ready = Ready::prepare(proof, spec, rate_door).map_err(|e| e.to_string())?;
-        Ok(Walled { ready, meters })
+        Ok(Walled { ready, meters, streams: Cell::new(streams) })
     }
 }
 
 impl Ground for Walled {
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
         self.ready.start(program, streams)
+    }
+
+    fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError> {
+        let missing = |what| JailError::new(jail::Step::Exec, what, Errno::BADF);
+        let streams = self.streams.take().ok_or_else(|| missing("no streams to wait on"))?;
+        match (program, LIFE.get()) {
+            (Some(program), _) => self.ready.start(program, streams),
+            (None, Some(life)) => self.ready.fork(stage, streams, *life),
+            (None, None) => Err(missing("this is no interpreter")),
+        }
     }
 
     fn kill_all(&self) {
@@ -116,6 +141,10 @@ impl Plain {
 impl Ground for Plain {
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
         jail::job::start_plain(&self.proof, &self.spec.limits, program, streams)
+    }
+
+    fn park(&self, _program: Option<&Program>, _stage: &Stage) -> Result<Pid, JailError> {
+        Err(JailError::new(jail::Step::Exec, "nothing waits without isolation", Errno::OPNOTSUPP))
     }
 
     /// Without a pid namespace there is no atomic way: descend and kill until nobody is left to descend to.

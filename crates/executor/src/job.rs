@@ -6,12 +6,13 @@
 use crate::artifacts::{self, Known};
 use crate::control::Control;
 use crate::ground::Ground;
-use crate::watch::Watch;
-use jail::beneath::{PlainPath, Tree};
+use crate::watch::{Watch, program, stage};
+use jail::beneath::{Mark, PlainPath, Tree};
 use jail::mutant::{Mutant, lacks};
 use jail::sys;
 use protocol::{
-    BUILD_STREAM, Ending, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, Place, StepKind, Usage,
+    BUILD_STREAM, Ending, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, Parked, Place, StepKind,
+    Usage,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
@@ -20,11 +21,20 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use std::io::Write;
 use std::time::Instant;
 
+/// The program that waits.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) pid: Option<Pid>,
+    /// How it ended, if it did before anybody asked.
+    pub(crate) ended: Option<WaitStatus>,
+}
+
 /// Serves the engine until it hangs up.
 pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), String> {
     let signals = sys::child_signals().map_err(|e| e.to_string())?;
+    let mut waiting = Waiting::default();
     while !control.hung_up() {
-        match next_frame(&mut control, &signals) {
+        match next_frame(&mut control, &signals, &mut waiting) {
             Some(frame) if frame.kind == Kind::Control => match control.message(&frame) {
                 // Goes out with what comes next, or when there is nothing left to do.
                 Some(FromHost::Hello { generation }) => control.note(&FromExecutor::Hello {
@@ -32,9 +42,19 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
                     seccomp_sha256: ground.seccomp_sha256(),
                     landlock_abi: ground.landlock_abi(),
                 }),
+                Some(FromHost::Park(parked)) => {
+                    match park(ground, &parked) {
+                        Ok((pid, workspace)) => {
+                            waiting.pid = Some(pid);
+                            control.hand_over(&FromExecutor::Parked, workspace.root());
+                        }
+                        Err(reason) => control.tell(&FromExecutor::Broken { reason }),
+                    }
+                    control.drain();
+                }
                 Some(FromHost::Run(job)) => {
-                    match run(&mut control, ground, &signals, &job) {
-                        Ok(result) => control.tell(&FromExecutor::Finished(result)),
+                    match run(&mut control, ground, &signals, &job, &mut waiting) {
+                        Ok(result) => control.tell(&FromExecutor::Finished(Box::new(result))),
                         Err(reason) => control.tell(&FromExecutor::Broken { reason }),
                     }
                     control.drain();
@@ -50,7 +70,7 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
 }
 
 /// Waits for a frame, reaping meanwhile.
-fn next_frame(control: &mut Control, signals: &OwnedFd) -> Option<protocol::Frame> {
+fn next_frame(control: &mut Control, signals: &OwnedFd, waiting: &mut Waiting) -> Option<protocol::Frame> {
     loop {
         if let Some(frame) = control.next() {
             return Some(frame);
@@ -70,10 +90,21 @@ fn next_frame(control: &mut Control, signals: &OwnedFd) -> Option<protocol::Fram
         if !(news & !PollFlags::OUT).is_empty() {
             control.fill();
         }
-        if child {
-            reap(signals, None);
+        if child && let Some(status) = reap(signals, waiting.pid) {
+            waiting.ended = Some(status);
         }
     }
+}
+
+/// Starts the program that waits, in a workspace that has its main file.
+fn park(ground: &impl Ground, parked: &Parked) -> Result<(Pid, Tree), String> {
+    let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
+    let source = PlainPath::parse(&parked.source).map_err(|e| e.to_string())?;
+    workspace.create(&source, 0o644).map_err(|e| format!("file `{source}`: {e}"))?;
+    let stage = stage(&ground.workspace().display().to_string(), parked.cpu_ms).map_err(|e| e.to_string())?;
+    let program = parked.step.as_ref().map(|step| program(step, parked.cpu_ms)).transpose();
+    let started = program.and_then(|program| ground.park(program.as_ref(), &stage));
+    Ok((started.map_err(|e| e.to_string())?, workspace))
 }
 
 /// Waits for every process that has ended, and forgets all of them but the one that is `wanted`.
@@ -95,18 +126,23 @@ fn run(
     ground: &impl Ground,
     signals: &OwnedFd,
     job: &Job,
+    waiting: &mut Waiting,
 ) -> Result<JobResult, String> {
     let began = Instant::now();
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
     let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
-    let known = receive_files(control, signals, job, &workspace, &build)?;
+    let mut known = receive_files(control, signals, job, &workspace, &build)?;
+    known.extend(job.parked.iter().flatten().map(|file| (file.path.clone(), file.mark)));
 
     let before = ground.meters().read();
     let mut watch = Watch::new(ground, job, signals, &workspace, before);
     let mut built = Vec::new();
     let mut last = (0, Ending::Cancelled);
     for (index, step) in job.steps.iter().enumerate() {
-        let ending = watch.step(control, index, step);
+        let ending = match &job.parked {
+            None => watch.step(control, index, step),
+            Some(_) => watch.adopt(control, std::mem::take(waiting))?,
+        };
         let success = ending == Ending::Exited { code: 0 };
         last = (index, ending);
         if !success {
@@ -140,6 +176,7 @@ fn run(
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
             write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
         },
+        counted: ground.meters().counted(&before),
         written: watch.written(),
         disk_full: free_bytes < 4096 || free_inodes == 0,
         artifacts,
@@ -166,7 +203,7 @@ fn receive_files(
         let mut left = spec.size;
         let mut broken = None;
         while left > 0 {
-            let frame = next_frame(control, signals).ok_or("the engine hung up")?;
+            let frame = next_frame(control, signals, &mut Waiting::default()).ok_or("the engine hung up")?;
             if frame.kind != Kind::FileIn || frame.stream != index as u32 || frame.body.len() as u64 > left {
                 return Err("the engine sent something else than the file it announced".into());
             }
@@ -181,7 +218,7 @@ fn receive_files(
         }
         let stat = rustix::fs::fstat(&file).map_err(|e| failed(&e))?;
         if spec.place == Place::Workspace {
-            known.insert(path.as_str().to_owned(), artifacts::mark(&stat));
+            known.insert(path.as_str().to_owned(), Mark::of(&stat));
         }
     }
     Ok(known)

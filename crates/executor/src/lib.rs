@@ -23,16 +23,20 @@ use jail::spec::Network;
 use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
 
-/// Makes sandboxes by order of the engine at the other end of `socket`, until it hangs up.
-pub fn spawner(socket: OwnedFd) -> Result<(), String> {
+/// Makes sandboxes by order of the engine at the other end of `socket`, until it hangs up. Where this process is an
+/// interpreter, `life` is what a copy of it does in a sandbox: wait for a program, and run it.
+pub fn spawner(socket: OwnedFd, life: Option<fn() -> !>) -> Result<(), String> {
     let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
+    if let Some(life) = life {
+        let _ = ground::LIFE.set(life);
+    }
     spawner::run(proof, &socket)
 }
 
 /// Begins a first sandbox in this process, which must have one thread and should have done nothing yet: what it
 /// holds in memory, PID 1 of the sandbox will hold, without the environment.
 pub fn begin_first(proof: SingleThreaded) -> Result<Blank, JailError> {
-    Workshop::open(proof, None, init).begin(Network::None)
+    Workshop::open(proof, None, init).with_secrets().begin(Network::None)
 }
 
 /// Runs jobs with no isolation at all, as this JSON says.
@@ -49,8 +53,9 @@ pub fn plain(spec: &str, control: OwnedFd) -> Result<(), String> {
 fn init(landed: Landed) -> i32 {
     // Only a label for people who look at the host's processes.
     let _ = rustix::thread::set_name(c"sandbox-init");
-    let served = Control::new(landed.control).and_then(|mut control| {
-        match ground::Walled::new(landed.proof, landed.spec, landed.meters) {
+    let Landed { proof, spec, lines, meters, rate_door } = landed;
+    let served = Control::new(lines.control).and_then(|mut control| {
+        match ground::Walled::new(proof, spec, meters, rate_door, lines.program) {
             Ok(ground) => job::serve(control, &ground),
             Err(error) => {
                 control.broken(&error);

@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let control = || sys::inherited(0).ok_or_else(|| "no control stream".to_owned());
     let outcome = match words.as_slice() {
-        [_, "spawner"] => control().and_then(executor::spawner),
+        [_, "spawner"] => control().and_then(|socket| executor::spawner(socket, None)),
         [_, "plain", spec] => control().and_then(|control| executor::plain(spec, control)),
         [_, "--version" | "-V"] => {
             println!("sandbox-executor {}", env!("CARGO_PKG_VERSION"));

@@ -2,7 +2,7 @@
 
 use jail::beneath::Tree;
 use jail::cgroup::MeterFds;
-use jail::spec::CgroupKind;
+use jail::spec::{BoxUsage, CgroupKind};
 use jail::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,6 +14,10 @@ pub(crate) struct Meters {
     kind: CgroupKind,
     oom: Option<OwnedFd>,
     cpu: Option<File>,
+    oom_kills: Option<File>,
+    memory_peak: Option<File>,
+    pids_peak: Option<File>,
+    pids_events: Option<File>,
     io: Option<File>,
 }
 
@@ -36,12 +40,24 @@ pub(crate) struct Sample {
 
 impl Meters {
     pub(crate) fn of_box(kind: CgroupKind, fds: MeterFds) -> Meters {
-        Meters { kind, oom: fds.oom, cpu: fds.cpu.map(File::from), io: fds.io.map(File::from) }
+        Meters {
+            kind,
+            oom: fds.oom,
+            cpu: fds.cpu.map(File::from),
+            oom_kills: fds.oom_kills.map(File::from),
+            memory_peak: fds.memory_peak.map(File::from),
+            pids_peak: fds.pids_peak.map(File::from),
+            pids_events: fds.pids_events.map(File::from),
+            io: fds.io.map(File::from),
+        }
     }
 
     /// The meters of a place without walls.
     pub(crate) fn plain() -> Meters {
-        Meters { kind: CgroupKind::None, oom: None, cpu: None, io: File::open("/proc/self/io").ok() }
+        Meters {
+            io: File::open("/proc/self/io").ok(),
+            ..Meters::of_box(CgroupKind::None, MeterFds::default())
+        }
     }
 
     /// Whether nobody but us counts memory and processes.
@@ -89,8 +105,19 @@ impl Meters {
     }
 
     fn oom_kills(&self) -> u64 {
-        let text = self.oom.as_ref().and_then(|fd| fd.try_clone().ok()).map(|fd| contents(&File::from(fd)));
-        text.and_then(|text| jail::cgroup::keyed(&text, "oom_kill ")).unwrap_or(0)
+        keyed(self.oom_kills.as_ref(), "oom_kill ")
+    }
+
+    /// What the kernel has counted since `before`.
+    pub(crate) fn counted(&self, before: &Reading) -> Option<BoxUsage> {
+        let number = |file: &Option<File>| contents(file.as_ref()?).trim().parse().ok();
+        (self.kind != CgroupKind::None).then(|| BoxUsage {
+            cpu_micros: Some(self.cpu_us().saturating_sub(before.cpu_us)),
+            memory_peak_bytes: number(&self.memory_peak),
+            pids_peak: number(&self.pids_peak),
+            oom_kills: self.oom_kills(),
+            pids_refused: keyed(self.pids_events.as_ref(), "max "),
+        })
     }
 
     /// Storage traffic of this process and of all it has waited for, which the kernel adds up.
@@ -99,6 +126,11 @@ impl Meters {
         let of = |key| jail::cgroup::keyed(&text, key).unwrap_or(0);
         (of("read_bytes:"), of("write_bytes:"))
     }
+}
+
+/// The number behind a key, in a file of such lines.
+fn keyed(file: Option<&File>, key: &str) -> u64 {
+    file.and_then(|file| jail::cgroup::keyed(&contents(file), key)).unwrap_or(0)
 }
 
 fn contents(file: &File) -> String {

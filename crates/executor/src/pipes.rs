@@ -32,6 +32,11 @@ impl Output {
         Ok((Output { kind, from: Some(from), written, most, not_before: None }, to))
     }
 
+    /// A stream that never carries anything.
+    pub(crate) fn none() -> Output {
+        Output { kind: Kind::Stdout, from: None, written: 0, most: 0, not_before: None }
+    }
+
     /// What to wait on, unless it is over or gathering.
     pub(crate) fn fd(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         let gathering = self.not_before.is_some_and(|at| at > now);

@@ -3,7 +3,7 @@
 //! When the engine hangs up, however it ended, every box ends: this process ends, and the kernel kills the
 //! boxes with it.
 
-use jail::enter::{Blank, JailBox, Workshop};
+use jail::enter::{Blank, JailBox, Lines, Workshop};
 use jail::spec::JailSpec;
 use jail::{JailError, SingleThreaded};
 use protocol::spawner::{Order, Reply, pack, unpack};
@@ -52,7 +52,8 @@ impl Spawner {
                 self.wait_for_news(socket)?;
                 if inbox.fill(socket)? { continue } else { break }
             };
-            let reply = pack(&self.obey(order, &mut inbox.stream)).map_err(|e| e.to_string())?;
+            let lines = std::mem::take(&mut inbox.lines);
+            let reply = pack(&self.obey(order, lines)).map_err(|e| e.to_string())?;
             if send_all(socket, &reply).is_err() {
                 break;
             }
@@ -96,10 +97,10 @@ impl Spawner {
         }
     }
 
-    fn obey(&mut self, order: Order, stream: &mut Option<OwnedFd>) -> Reply {
+    fn obey(&mut self, order: Order, lines: Vec<OwnedFd>) -> Reply {
         match order {
-            Order::Make { spec } => match stream.take() {
-                Some(stream) => self.make(&spec, stream),
+            Order::Make { spec } => match understood(lines) {
+                Some(lines) => self.make(&spec, lines),
                 None => failed(&spec.id, Errno::BADF),
             },
             Order::Measure { id } => match self.boxes.get(&id) {
@@ -124,11 +125,11 @@ impl Spawner {
         }
     }
 
-    fn make(&mut self, spec: &JailSpec, stream: OwnedFd) -> Reply {
+    fn make(&mut self, spec: &JailSpec, lines: Lines) -> Reply {
         if self.boxes.contains_key(&spec.id) {
             return failed(&spec.id, Errno::EXIST);
         }
-        match self.blank(spec).and_then(|blank| blank.finish(spec, stream)?.stand()) {
+        match self.blank(spec).and_then(|blank| blank.finish(spec, lines)?.stand()) {
             Ok(jail_box) => {
                 let layers = jail_box.layers.clone();
                 self.boxes.insert(spec.id.clone(), jail_box);
@@ -161,6 +162,17 @@ impl Spawner {
     }
 }
 
+/// A control stream, and beside it three streams of a program or none.
+fn understood(fds: Vec<OwnedFd>) -> Option<Lines> {
+    let mut fds = fds.into_iter();
+    let control = fds.next()?;
+    let streams: Vec<OwnedFd> = fds.collect();
+    match streams.len() {
+        0 => Some(control.into()),
+        _ => Some(Lines { control, program: Some(streams.try_into().ok()?) }),
+    }
+}
+
 fn failed(id: &str, errno: Errno) -> Reply {
     Reply::Failed { error: JailError::new(jail::Step::Namespaces, id, errno) }
 }
@@ -169,7 +181,7 @@ fn failed(id: &str, errno: Errno) -> Reply {
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
-    stream: Option<OwnedFd>,
+    lines: Vec<OwnedFd>,
 }
 
 impl Inbox {
@@ -185,9 +197,9 @@ impl Inbox {
         let mut buffer = [0; 16 << 10];
         match receive(socket, &mut buffer) {
             Ok((0, _)) => Ok(false),
-            Ok((length, stream)) => {
+            Ok((length, lines)) => {
                 self.bytes.extend_from_slice(&buffer[..length]);
-                self.stream = stream.or(self.stream.take());
+                self.lines.extend(lines);
                 Ok(true)
             }
             Err(Errno::INTR) => Ok(true),
@@ -196,16 +208,18 @@ impl Inbox {
     }
 }
 
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(buffer)];
     let message = recvmsg(socket.as_fd(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let stream = ancillary.drain().find_map(|part| match part {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    Ok((message.bytes, stream))
+    let mut lines = Vec::new();
+    for part in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = part {
+            lines.extend(fds);
+        }
+    }
+    Ok((message.bytes, lines))
 }
 
 fn send_all(socket: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {

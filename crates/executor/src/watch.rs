@@ -5,12 +5,12 @@
 
 use crate::control::Control;
 use crate::ground::Ground;
-use crate::job::{clear, reap};
+use crate::job::{Waiting, clear, reap};
 use crate::meters::{Reading, Sample, sample};
 use crate::pipes::{Input, Output};
 use jail::JailError;
 use jail::beneath::Tree;
-use jail::job::Program;
+use jail::job::{Program, Stage};
 use jail::mutant::{Mutant, lacks};
 use protocol::{Ending, FromExecutor, FromHost, Job, Kind, Step, StepKind, Written};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -91,7 +91,7 @@ impl<'a, G: Ground> Watch<'a, G> {
         let started = opened
             .map_err(|errno| JailError::new(jail::Step::Descriptors, "pipes", errno))
             .and_then(|((out, stdout), (err, stderr), stdin)| {
-                let program = self.program(step)?;
+                let program = program(step, self.job.limits.cpu_ms)?;
                 Ok((out, err, self.ground.start(&program, [stdin, stdout, stderr])?))
             });
         let (mut out, mut err, running) = match started {
@@ -109,18 +109,15 @@ impl<'a, G: Ground> Watch<'a, G> {
         ending
     }
 
-    fn program(&self, step: &Step) -> Result<Program, JailError> {
-        let text = |text: &str| {
-            CString::new(text)
-                .map_err(|_| JailError::new(jail::Step::Exec, "a NUL byte in an argument", Errno::INVAL))
+    /// Follows the program that waited. What it writes goes to the engine by itself.
+    pub(crate) fn adopt(&mut self, control: &mut Control, waiting: Waiting) -> Result<Ending, String> {
+        let running = waiting.pid.ok_or("no program waits here")?;
+        let ending = match waiting.ended {
+            Some(status) => self.ending(status),
+            None => self.follow(control, running, &mut Output::none(), &mut Output::none()),
         };
-        Ok(Program {
-            path: text(&step.program)?,
-            argv: step.argv.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?,
-            env: step.env.iter().map(|var| text(var)).chain(inherited()).collect::<Result<_, _>>()?,
-            directory: text(&step.directory)?,
-            cpu_seconds: Some(self.job.limits.cpu_ms.div_ceil(1000).max(1)),
-        })
+        clear(self.ground, self.signals);
+        Ok(ending)
     }
 
     /// Follows a program until it ends or has to be ended.
@@ -305,6 +302,25 @@ impl<'a, G: Ground> Watch<'a, G> {
             }
         }
     }
+}
+
+/// A step as the kernel wants it.
+pub(crate) fn program(step: &Step, cpu_ms: u64) -> Result<Program, JailError> {
+    Ok(Program {
+        path: text(&step.program)?,
+        argv: step.argv.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?,
+        env: step.env.iter().map(|var| text(var)).chain(inherited()).collect::<Result<_, _>>()?,
+        stage: stage(&step.directory, cpu_ms)?,
+    })
+}
+
+pub(crate) fn stage(directory: &str, cpu_ms: u64) -> Result<Stage, JailError> {
+    Ok(Stage { directory: text(directory)?, cpu_seconds: Some(cpu_ms.div_ceil(1000).max(1)) })
+}
+
+fn text(text: &str) -> Result<CString, JailError> {
+    CString::new(text)
+        .map_err(|_| JailError::new(jail::Step::Exec, "a NUL byte in an argument", Errno::INVAL))
 }
 
 /// Variables of our own that a program gets beside those of its job: none.

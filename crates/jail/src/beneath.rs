@@ -5,11 +5,12 @@
 //! Only regular files are opened. There is no second way to reach a file of a workspace.
 
 use crate::mutant::{Mutant, lacks};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, statat, unlinkat,
 };
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fmt;
 use std::fs::File;
@@ -113,6 +114,22 @@ pub struct Entry {
     pub stat: Stat,
 }
 
+/// How a file looked at one moment: whoever changes it afterwards cannot make it look so again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    inode: u64,
+    size: i64,
+    /// The change time, which cannot be set back by user code.
+    changed: (i64, i64),
+}
+
+impl Mark {
+    /// How it looks.
+    pub fn of(stat: &Stat) -> Mark {
+        Mark { inode: stat.st_ino, size: stat.st_size, changed: (stat.st_ctime, stat.st_ctime_nsec as i64) }
+    }
+}
+
 const NO_ESCAPE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
@@ -128,6 +145,22 @@ impl Tree {
     /// Takes hold of a directory that is trusted to be what it is named.
     pub fn open(path: &Path) -> Result<Tree, Errno> {
         Ok(Tree { root: rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())? })
+    }
+
+    /// Takes hold of a directory somebody else took hold of.
+    pub fn of(root: OwnedFd) -> Tree {
+        Tree { root }
+    }
+
+    /// The directory itself, to be handed on.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Opens an existing file for writing from its beginning, in place.
+    pub fn overwrite(&self, path: &PlainPath) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        openat2(&self.root, path.as_str(), flags, Mode::empty(), no_escape()).map(File::from)
     }
 
     /// Makes a new file, and the directories it needs. An existing file is an error.

@@ -38,10 +38,29 @@ pub struct MeterFds {
     pub oom: Option<OwnedFd>,
     /// v1: `cpuacct.usage`; v2: `cpu.stat`.
     pub cpu: Option<OwnedFd>,
-    /// v1: the door to the CPU rate, which programs go through and PID 1 does not.
-    pub rate_door: Option<OwnedFd>,
+    /// v1: `memory.oom_control`; v2: `memory.events`.
+    pub oom_kills: Option<OwnedFd>,
+    /// Highest memory use.
+    pub memory_peak: Option<OwnedFd>,
+    /// Highest number of processes; kernels before 6.1 do not count it.
+    pub pids_peak: Option<OwnedFd>,
+    /// How often a process was refused.
+    pub pids_events: Option<OwnedFd>,
     /// Its own `/proc/self/io`, in which the kernel adds up all it has waited for.
     pub io: Option<OwnedFd>,
+}
+
+impl MeterFds {
+    /// All of them, each at its place.
+    pub(crate) fn into_list(self) -> [Option<OwnedFd>; 7] {
+        [self.oom, self.cpu, self.oom_kills, self.memory_peak, self.pids_peak, self.pids_events, self.io]
+    }
+
+    /// Takes what [`MeterFds::into_list`] gave.
+    pub(crate) fn from_list(list: [Option<OwnedFd>; 7]) -> MeterFds {
+        let [oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io] = list;
+        MeterFds { oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io }
+    }
 }
 
 impl Cgroup {
@@ -110,10 +129,11 @@ impl Cgroup {
         }
     }
 
-    /// What a program writes `0` to in order to be bound by the CPU rate, where PID 1 itself is not.
-    pub fn rate_door(&self) -> Result<Option<OwnedFd>, JailError> {
+    /// What a program writes `0` to in order to be bound by the CPU rate, and what PID 1, which is not, writes to in
+    /// order to leave it, where that is possible.
+    pub fn rate_doors(&self) -> Result<Option<(OwnedFd, OwnedFd)>, JailError> {
         match self {
-            Cgroup::V1(group) => group.rate_door().map(Some),
+            Cgroup::V1(group) => group.rate_doors().map(Some),
             _ => Ok(None),
         }
     }

@@ -26,7 +26,7 @@ use crate::mutant::{Mutant, lacks};
 use crate::spec::{BoxUsage, JailSpec, Layer, Layers, Network};
 use crate::sys::{self, Forked};
 use climb::{Climber, Inherited, understand};
-use gate::Gate;
+use gate::{Carried, Gate};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -71,6 +71,21 @@ impl JailBox {
 
 fn wait_for(pidfd: &OwnedFd) {
     while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
+}
+
+/// The lines by which a box is reached.
+#[derive(Debug)]
+pub struct Lines {
+    /// The stream to the engine.
+    pub control: OwnedFd,
+    /// Standard input, output and error of a program that shall wait in the box for what it has to do.
+    pub program: Option<[OwnedFd; 3]>,
+}
+
+impl From<OwnedFd> for Lines {
+    fn from(control: OwnedFd) -> Lines {
+        Lines { control, program: None }
+    }
 }
 
 /// A box in the making: its processes wait at the gate.
@@ -118,22 +133,22 @@ impl Blank {
                 return Err(JailError::new(Step::Cgroup, why.clone(), Errno::ACCESS));
             }
         }
-        let meters = self.cgroup.meters()?;
-        let (doors, rate_door) = (self.cgroup.doors()?, self.cgroup.rate_door()?);
-        let fds: Vec<_> = [&meters.oom, &meters.cpu, &rate_door]
-            .into_iter()
-            .flatten()
-            .chain(&doors)
-            .map(AsFd::as_fd)
-            .collect();
-        self.gate.send(spec, &fds)?;
+        let mut carried = Vec::new();
+        for (place, meter) in self.cgroup.meters()?.into_list().into_iter().enumerate() {
+            carried.extend(meter.map(|fd| (Carried::Meter(place), fd)));
+        }
+        carried.extend(self.cgroup.doors()?.into_iter().map(|fd| (Carried::Door, fd)));
+        if let Some((into, out_of)) = self.cgroup.rate_doors()? {
+            carried.extend([(Carried::RateDoor, into), (Carried::WayBack, out_of)]);
+        }
+        self.gate.send(spec, &carried)?;
         self.furnished = Some(spec.clone());
         Ok(())
     }
 
-    /// Makes it the box that `spec` wants, with a PID 1 that talks on `control`. Does not wait for it.
-    pub fn finish(mut self, spec: &JailSpec, control: OwnedFd) -> Result<Rising, JailError> {
-        match self.settle(spec, control) {
+    /// Makes it the box that `spec` wants, with a PID 1 that talks on these lines. Does not wait for it.
+    pub fn finish(mut self, spec: &JailSpec, lines: Lines) -> Result<Rising, JailError> {
+        match self.settle(spec, lines) {
             Ok(()) => Ok(Rising { blank: self, spec: spec.clone() }),
             Err(error) => {
                 // Nobody took the specification: what the box says of its end tells more than that.
@@ -145,12 +160,14 @@ impl Blank {
         }
     }
 
-    fn settle(&mut self, spec: &JailSpec, control: OwnedFd) -> Result<(), JailError> {
+    fn settle(&mut self, spec: &JailSpec, lines: Lines) -> Result<(), JailError> {
         if self.furnished.is_none() {
             self.furnish(spec)?;
         }
         self.cgroup.limit(&spec.limits)?;
-        self.gate.send(spec, &[control.as_fd()])
+        let mut carried = vec![(Carried::Control, lines.control)];
+        carried.extend(lines.program.into_iter().flatten().map(|fd| (Carried::Stream, fd)));
+        self.gate.send(spec, &carried)
     }
 
     /// What it reports: that it stands, with or without overlays, or what broke.
@@ -215,6 +232,7 @@ pub struct Workshop {
     proof: SingleThreaded,
     layout: Layout,
     serial: u64,
+    forgets: bool,
     init: fn(Landed) -> i32,
 }
 
@@ -223,7 +241,12 @@ impl Workshop {
     /// the way of the cgroups of boxes, we and `company` are moved.
     pub fn open(proof: SingleThreaded, company: Option<Pid>, init: fn(Landed) -> i32) -> Workshop {
         let movable: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(company).collect();
-        Workshop { proof, layout: Layout::detect(&movable), serial: 0, init }
+        Workshop { proof, layout: Layout::detect(&movable), serial: 0, forgets: false, init }
+    }
+
+    /// Keeps our environment from boxes, for somebody who has one that they must not see.
+    pub fn with_secrets(self) -> Workshop {
+        Workshop { forgets: true, ..self }
     }
 
     /// Removes what spawners left behind that were killed.
@@ -279,6 +302,7 @@ impl Workshop {
                     two_ids: identity.two_ids(),
                     kind: cgroup.kind(),
                     network,
+                    forgets: self.forgets,
                     processors,
                     init: self.init,
                 };

@@ -25,7 +25,14 @@ pub struct Program {
     pub argv: Vec<CString>,
     /// Its whole environment.
     pub env: Vec<CString>,
-    /// Where it starts.
+    /// What it starts with beside that.
+    pub stage: Stage,
+}
+
+/// What a process starts with, whatever it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Its working directory.
     pub directory: CString,
     /// CPU time one process of it may use.
     pub cpu_seconds: Option<u64>,
@@ -89,14 +96,34 @@ impl Ready {
     /// Starts `program` with these standard streams. Returns once it has been executed, or says which rung
     /// broke.
     pub fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError> {
-        start(&self.proof, program, streams, |rung| match rung {
+        start(&self.proof, program, streams, |rung| self.climb(rung))
+    }
+
+    /// Starts a copy of this process with these standard streams, which climbs as a program does and then leads this
+    /// life. Which rung broke, if one does, it says on its standard output.
+    pub fn fork(&self, stage: &Stage, streams: [OwnedFd; 3], life: fn() -> !) -> Result<Pid, JailError> {
+        match sys::fork(&self.proof).at(Step::Exec, "fork")? {
+            Some(pid) => Ok(pid),
+            None => match rungs(stage, &streams, &|rung| self.climb(rung)) {
+                Ok(()) => life(),
+                Err(error) => {
+                    // Nobody is left to tell when this fails.
+                    let _ = rustix::io::write(&streams[1], &encode(&error));
+                    sys::exit_now(127)
+                }
+            },
+        }
+    }
+
+    fn climb(&self, rung: Rung) -> Result<(), JailError> {
+        match rung {
             Rung::Limits => rlimits::of_user_code(&self.init.limits, self.init.cgroup, self.init.two_ids),
             Rung::Restrict => self.restrict(),
             Rung::Filter => {
                 let first = self.uncounted.as_ref().map_or(Ok(()), Filter::install);
                 first.and_then(|()| self.filter.install()).at(Step::Seccomp, "seccomp")
             }
-        })
+        }
     }
 
     fn restrict(&self) -> Result<(), JailError> {
@@ -153,36 +180,33 @@ fn start(
     let image = sys::Image::new(&program.path, &program.argv, &program.env);
     let mut broken = None;
     let child = sys::lend_to_child(proof, &mut || {
-        broken = Some(rungs(program, &image, &streams, &climb));
+        // What it allocates it frees before exec: the memory is not its own.
+        broken = Some(match rungs(&program.stage, &streams, &climb) {
+            Ok(()) => JailError::new(Step::Exec, program.path.to_string_lossy(), image.execute()),
+            Err(error) => error,
+        });
     });
     let pid = child.at(Step::Exec, "fork")?;
     broken.map_or(Ok(pid), Err)
 }
 
-/// Climbs; returns only when a rung breaks. What it allocates it frees before exec: the memory is not its own.
+/// Everything between a new process and what it shall do.
 fn rungs(
-    program: &Program,
-    image: &sys::Image<'_>,
+    stage: &Stage,
     streams: &[OwnedFd; 3],
     climb: &impl Fn(Rung) -> Result<(), JailError>,
-) -> JailError {
-    let before = || -> Result<(), JailError> {
-        rustix::process::setsid().at(Step::Exec, "setsid")?;
-        climb(Rung::Limits)?;
-        if let Some(seconds) = program.cpu_seconds {
-            rlimits::cpu_time(seconds)?;
-        }
-        climb(Rung::Restrict)?;
-        rustix::process::chdir(program.directory.as_c_str())
-            .at(Step::WorkingDirectory, program.directory.to_string_lossy())?;
-        fds::only(streams)?;
-        sys::reset_signals();
-        climb(Rung::Filter)
-    };
-    match before() {
-        Ok(()) => JailError::new(Step::Exec, program.path.to_string_lossy(), image.execute()),
-        Err(error) => error,
+) -> Result<(), JailError> {
+    rustix::process::setsid().at(Step::Exec, "setsid")?;
+    climb(Rung::Limits)?;
+    if let Some(seconds) = stage.cpu_seconds {
+        rlimits::cpu_time(seconds)?;
     }
+    climb(Rung::Restrict)?;
+    rustix::process::chdir(stage.directory.as_c_str())
+        .at(Step::WorkingDirectory, stage.directory.to_string_lossy())?;
+    fds::only(streams)?;
+    sys::reset_signals();
+    climb(Rung::Filter)
 }
 
 /// Errors cross a pipe as three lines, without allocation-heavy formats: step number, errno, subject.
@@ -190,7 +214,8 @@ pub(crate) fn encode(error: &JailError) -> Vec<u8> {
     format!("{}\n{}\n{}", error.step as u8, error.errno, error.subject).into_bytes()
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> JailError {
+/// What a process said of the rung that broke.
+pub fn decode(bytes: &[u8]) -> JailError {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.splitn(3, '\n');
     let step =

@@ -36,7 +36,7 @@ pub struct JailSpec {
 }
 
 /// Bounds of a box as a whole. Zero is not "no limit": every bound is real.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BoxLimits {
     /// Memory of all processes together, files in scratch storage included.
     pub memory_bytes: u64,
@@ -87,7 +87,7 @@ pub struct ScratchDir {
 }
 
 /// What a box may reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
     /// A network namespace of its own with loopback only.
@@ -98,7 +98,7 @@ pub enum Network {
 }
 
 /// A layer that a host may lack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// Per-box overlays; without them directories of the host are bound read-only and inodes are shared.

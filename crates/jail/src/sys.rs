@@ -71,6 +71,13 @@ pub fn run_anywhere(processors: &Option<CpuSet>) {
     }
 }
 
+/// Forks the ordinary way, so that the C library knows of it. `None` in the new process.
+pub fn fork(_proof: &SingleThreaded) -> Result<Option<Pid>, Errno> {
+    // SAFETY: the token proves that no other thread can hold a lock the child would wait for.
+    let pid = check(libc::c_long::from(unsafe { libc::fork() }))?;
+    Ok(Pid::from_raw(pid as i32))
+}
+
 /// A child that runs `work` in our memory and on our time: we go on when it has replaced itself by a program, or
 /// has come to the end of `work` and so to its own end.
 ///
@@ -275,6 +282,16 @@ pub fn set_file_ids(id: u32) {
         libc::syscall(libc::SYS_setfsgid, id);
         libc::syscall(libc::SYS_setfsuid, id);
     }
+}
+
+/// Does something with files as this user, where one is given, and is itself again afterwards. The kernel forgets on the
+/// way that we may be looked at, and who we die with.
+pub fn with_file_ids<T>(id: Option<u32>, work: impl FnOnce() -> T) -> T {
+    let Some(id) = id else { return work() };
+    set_file_ids(id);
+    let done = work();
+    set_file_ids(rustix::process::geteuid().as_raw());
+    done
 }
 
 /// Read-only, no set-id programs, no devices and so on, for one mount (`attr_set` of mount_setattr).

@@ -1,6 +1,8 @@
 //! What a job is, and what comes back of it.
 
 use jail::JailError;
+use jail::beneath::Mark;
+use jail::spec::BoxUsage;
 use serde::{Deserialize, Serialize};
 
 /// From the engine to the executor.
@@ -12,6 +14,8 @@ pub enum FromHost {
         /// Newest generation the engine speaks.
         generation: u32,
     },
+    /// Start a program that waits to be told what to do, on the streams the box was made with.
+    Park(Parked),
     /// Do all of this. Contents of its files follow as frames.
     Run(Job),
     /// End the running job now.
@@ -31,13 +35,15 @@ pub enum FromExecutor {
         /// Landlock interface in force; 0 for none.
         landlock_abi: u32,
     },
+    /// The program that waits was started. A descriptor of the workspace comes along.
+    Parked,
     /// A step has been executed by the kernel; output that follows is its.
     Started {
         /// Which step of the job.
         step: usize,
     },
     /// The job is over and every process of it is gone.
-    Finished(JobResult),
+    Finished(Box<JobResult>),
     /// The executor could not do its work.
     Broken {
         /// What happened.
@@ -58,6 +64,30 @@ pub struct Job {
     pub stdin: bool,
     /// What to bring back.
     pub collect: Collect,
+    /// Set where the one step is the program that waits: it was told already, its streams are the engine's, and
+    /// its files are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<Vec<Present>>,
+}
+
+/// A program that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parked {
+    /// What it is; none for a copy of the interpreter that PID 1 itself is a copy of.
+    pub step: Option<Step>,
+    /// Its main file, in the workspace: there from the beginning, empty, and rewritten in place.
+    pub source: String,
+    /// Bounds of what it will do.
+    pub cpu_ms: u64,
+}
+
+/// A file that is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Present {
+    /// Path in the workspace.
+    pub path: String,
+    /// How it looked before the program began.
+    pub mark: Mark,
 }
 
 /// A file going in.
@@ -177,6 +207,9 @@ pub struct JobResult {
     pub ending: Ending,
     /// What was used.
     pub usage: Usage,
+    /// What the kernel counted, where it does.
+    #[serde(default)]
+    pub counted: Option<BoxUsage>,
     /// Bytes written to each stream, passed on or not.
     pub written: Written,
     /// Whether scratch storage was full at the end.
@@ -260,11 +293,14 @@ mod tests {
             limits: RunLimits { wall_ms: 1, cpu_ms: 2, output_bytes: 3, output_written_bytes: 4 },
             stdin: false,
             collect: Collect { artifacts: true, contents: false, build: false, most_files: 5, most_bytes: 6 },
+            parked: None,
         };
+        let parked = Parked { step: None, source: "main.py".into(), cpu_ms: 7 };
         let result = JobResult {
             step: 0,
             ending: Ending::Exited { code: 0 },
             usage: Usage::default(),
+            counted: Some(BoxUsage::default()),
             written: Written::default(),
             disk_full: false,
             artifacts: vec![Artifact { path: "a".into(), size: 1, sha256: "00".into(), executable: false }],
@@ -276,15 +312,17 @@ mod tests {
         let lines = [
             serde_json::to_string(&FromHost::Hello { generation: 1 }),
             serde_json::to_string(&FromHost::Run(job)),
+            serde_json::to_string(&FromHost::Park(parked)),
             serde_json::to_string(&FromHost::Cancel),
             serde_json::to_string(&FromExecutor::Hello {
                 generation: 1,
                 seccomp_sha256: Some("ab".into()),
                 landlock_abi: 7,
             }),
+            serde_json::to_string(&FromExecutor::Parked),
             serde_json::to_string(&FromExecutor::Started { step: 0 }),
-            serde_json::to_string(&FromExecutor::Finished(result)),
-            serde_json::to_string(&FromExecutor::Finished(failed)),
+            serde_json::to_string(&FromExecutor::Finished(Box::new(result))),
+            serde_json::to_string(&FromExecutor::Finished(Box::new(failed))),
             serde_json::to_string(&FromExecutor::Broken { reason: "r".into() }),
         ];
         insta::assert_snapshot!(lines.map(Result::unwrap).join("\n"));

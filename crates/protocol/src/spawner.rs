@@ -32,7 +32,8 @@ pub fn unpack<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<(T, usiz
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Order {
-    /// Make a box; its control stream comes along as a descriptor.
+    /// Make a box; its control stream comes along as a descriptor, and so do the three streams of a program that
+    /// shall wait in it, if one shall.
     Make {
         /// What it shall be.
         spec: Box<JailSpec>,

@@ -44,5 +44,9 @@ for round in range(5):
     attempt(f"round {round}", by_a_parent_that_leaves)
 made, error = flood()
 report("one's own", "refused" if error else f"never refused, {made}")
-report("seen", "many" if zombies() > LIMIT // 2 else zombies())
+deadline = time.monotonic() + 1
+while (seen := zombies()) <= LIMIT // 2 and time.monotonic() < deadline:
+    # Some are still about to end.
+    time.sleep(0.01)
+report("seen", "many" if seen > LIMIT // 2 else seen)
 # Ends without a word to any of them.

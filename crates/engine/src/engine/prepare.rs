@@ -65,6 +65,7 @@ impl Engine {
             profile: Profile::Default,
             host_dirs: dirs.iter().cloned().chain([writable]).collect(),
             allow_weaker: request.allow_weaker.clone(),
+            zygote: None,
         };
         let outcome = self.prepare_in(&spec, runtime, found, request, events).await;
         match outcome {
@@ -97,9 +98,10 @@ impl Engine {
                 most_files: 0,
                 most_bytes: 0,
             },
+            parked: None,
         };
         let words = conversation::words(&job, &[], None)?;
-        let place = self.native.create(spec, &words).await?;
+        let place = self.native.create(spec, &words, None).await?;
         // What the toolchain says while it is prepared is not the program's output.
         let (quiet, mut nobody) = mpsc::channel(16);
         let talk = conversation::hold(place.stream, &job, &words[place.told..], &quiet, &request.cancel);

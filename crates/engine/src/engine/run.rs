@@ -9,30 +9,29 @@ use crate::limits::Limits;
 use crate::output::text;
 use crate::runtime::plan::{self, Purpose};
 use crate::runtime::{Found, Runtime};
+use crate::warm::Task;
 use jail::beneath::PlainPath;
 use jail::spec::BoxUsage;
-use protocol::{BUILD_STREAM, Collect, FileIn, Job, JobResult, Place, StepKind};
+use protocol::{BUILD_STREAM, Collect, FileIn, Job, JobResult, Place, Step, StepKind};
 
 /// One run in the making.
 pub(super) struct Run<'a> {
     pub(super) request: &'a Request,
     pub(super) runtime: &'a Runtime,
-    pub(super) found: &'a Found<'a>,
     pub(super) limits: Limits,
     pub(super) main: String,
 }
 
 impl Run<'_> {
     /// Everything the executor has to hear.
-    pub(super) fn order(&self, places: &plan::Places) -> Result<JobOrder, EngineError> {
+    pub(super) fn order(&self, found: &Found<'_>, places: &plan::Places) -> Result<JobOrder, EngineError> {
         let request = self.request;
         let names: Vec<String> = request.files.iter().map(|file| file.path.clone()).collect();
         let program =
             plan::Program { main: &self.main, files: &names, args: &request.args, env: &request.env };
-        let mut steps =
-            plan::steps(self.runtime, self.found, &program, request.purpose, &self.limits, places)?;
+        let mut steps = plan::steps(self.runtime, found, &program, request.purpose, &self.limits, places)?;
 
-        let compiled = self.compiled(&steps, request)?;
+        let compiled = self.compiled(found, &steps)?;
         let built = compiled.as_ref().and_then(Compiled::load);
         if built.is_some() {
             steps.retain(|step| step.kind != StepKind::Compile);
@@ -54,23 +53,56 @@ impl Run<'_> {
             steps,
             limits: self.limits.of_job(),
             stdin: request.stdin.is_some(),
-            collect: Collect {
-                artifacts: request.purpose == Purpose::Run,
-                contents: request.contents,
-                build: compiled.is_some() && built.is_empty(),
-                most_files: 1000,
-                most_bytes: self.limits.disk_bytes,
-            },
+            collect: self.collect(compiled.is_some() && built.is_empty()),
+            parked: None,
         };
         let words = conversation::words(&job, &contents, request.stdin.as_deref())?;
         Ok(JobOrder { job, words, compiled })
     }
 
+    /// What a program that waits has to hear.
+    pub(super) fn task<'t>(&'t self, main: &'t SourceFile) -> Task<'t> {
+        let request = self.request;
+        let args = std::iter::once(&self.main).chain(&request.args).map(String::as_str).collect();
+        let step = Step {
+            kind: StepKind::Run,
+            program: String::new(),
+            argv: Vec::new(),
+            env: Vec::new(),
+            directory: String::new(),
+        };
+        Task {
+            files: std::iter::once(main).chain(&request.files).collect(),
+            args,
+            env: &request.env,
+            stdin: request.stdin.as_deref(),
+            job: Job {
+                files: Vec::new(),
+                steps: vec![step],
+                limits: self.limits.of_job(),
+                stdin: false,
+                collect: self.collect(false),
+                parked: None,
+            },
+        }
+    }
+
+    fn collect(&self, build: bool) -> Collect {
+        Collect {
+            artifacts: self.request.purpose == Purpose::Run,
+            contents: self.request.contents,
+            build,
+            most_files: 1000,
+            most_bytes: self.limits.disk_bytes,
+        }
+    }
+
     /// Where the compiled program is kept, for languages that are compiled.
-    fn compiled(&self, steps: &[protocol::Step], request: &Request) -> Result<Option<Compiled>, EngineError> {
+    fn compiled(&self, found: &Found<'_>, steps: &[protocol::Step]) -> Result<Option<Compiled>, EngineError> {
+        let request = self.request;
         let Some(step) = steps.iter().find(|step| step.kind == StepKind::Compile) else { return Ok(None) };
         // Everything the compiler can see: itself, its command, its environment, every file.
-        let words = format!("{} {:?} {:?}", self.found.fingerprint(), step.argv, step.env);
+        let words = format!("{} {:?} {:?}", found.fingerprint(), step.argv, step.env);
         let mut parts: Vec<&[u8]> = vec![words.as_bytes(), self.main.as_bytes(), &request.main.content];
         for file in &request.files {
             parts.extend([file.path.as_bytes(), &file.content]);

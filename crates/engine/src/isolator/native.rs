@@ -1,36 +1,44 @@
 //! The native isolator: Linux namespaces, made by our own spawner. The default.
 //!
-//! One spawner process serves all places of this engine. It is started when it is needed and ends, with
-//! everything it made, when the engine does. Somebody who wants just one place and wants it now can begin it
+//! One spawner process serves all places of this engine, and one more for each interpreter whose copies wait in
+//! places. It is started when it is needed and ends, with everything it made, when the engine does. Somebody who wants just one place and wants it now can begin it
 //! before there is an engine, and let the engine adopt it.
 
 mod skeleton;
 mod spawner;
 
-use super::{Isolator, Place, PlaceSpec, open_stream};
+use super::{Isolator, Place, PlaceSpec, Zygote, open_stream};
 use crate::execution::Receipt;
 use crate::rootfs::policy;
 use crate::runtime::plan::Places;
 use crate::{EngineError, Network};
 use async_trait::async_trait;
-use jail::enter::{Blank, JailBox, Janitor};
+use jail::enter::{Blank, JailBox, Janitor, Lines};
 use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, Layers, ScratchDir};
 use jail::{JailError, SingleThreaded, Step};
 use protocol::spawner::{Order, Reply};
 use rustix::io::Errno;
 use spawner::{PATIENCE, Spawner};
-use std::collections::{BTreeSet, HashMap};
-use std::os::unix::net::UnixStream as StdStream;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
+
+/// A spawner, if it has been started.
+type Hire = Mutex<Option<Spawner>>;
 
 /// The isolator of namespaces.
 #[derive(Debug)]
 pub struct Native {
     executor: PathBuf,
-    spawner: Mutex<Option<Spawner>>,
-    standing: Mutex<BTreeSet<String>>,
+    /// The library that makes an interpreter a spawner.
+    library: PathBuf,
+    /// The plain one, and one for each zygote.
+    spawners: std::sync::Mutex<HashMap<Option<Zygote>, Arc<Hire>>>,
+    /// Places by name, and whose they are.
+    standing: std::sync::Mutex<BTreeMap<String, Option<Zygote>>>,
     first: Mutex<First>,
     /// Prepared roots by what they have, so that they are looked for once.
     roots: std::sync::Mutex<HashMap<(Vec<PathBuf>, bool), PathBuf>>,
@@ -40,9 +48,10 @@ impl Native {
     /// An isolator whose places run this executor.
     pub fn new(executor: PathBuf) -> Native {
         Native {
+            library: executor.with_file_name("libsandbox_zygote.so"),
             executor,
-            spawner: Mutex::default(),
-            standing: Mutex::default(),
+            spawners: std::sync::Mutex::default(),
+            standing: std::sync::Mutex::default(),
             first: Mutex::default(),
             roots: std::sync::Mutex::default(),
         }
@@ -102,7 +111,7 @@ impl Native {
 
     fn root(&self, targets: Vec<PathBuf>, network: Network) -> Result<PathBuf, EngineError> {
         let key = (targets, network == Network::Host);
-        let mut roots = self.roots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut roots = locked(&self.roots);
         if let Some(root) = roots.get(&key) {
             return Ok(root.clone());
         }
@@ -112,15 +121,21 @@ impl Native {
     }
 
     /// Makes a box: of the one that was begun already, if it suits, or else by the spawner.
-    async fn make(&self, spec: JailSpec, stream: StdStream) -> Result<Layers, EngineError> {
+    async fn make(
+        &self,
+        zygote: &Option<Zygote>,
+        spec: JailSpec,
+        lines: Lines,
+    ) -> Result<Layers, EngineError> {
         let begun = self.first.lock().await.begun.take();
         if let Some(begun) = begun {
-            if begun.suits(&spec) {
-                return self.make_first(begun, &spec, stream).await;
+            if zygote.is_none() && begun.suits(&spec) {
+                return self.make_first(begun, &spec, lines).await;
             }
             begun.discard().map_err(refused)?;
         }
-        match self.order(&Order::Make { spec: Box::new(spec) }, Some(stream)).await {
+        let lines = std::iter::once(lines.control).chain(lines.program.into_iter().flatten()).collect();
+        match self.order(zygote, &Order::Make { spec: Box::new(spec) }, lines).await {
             Ok(Reply::Made { layers }) => Ok(layers),
             Ok(Reply::Failed { error }) => Err(refused(error)),
             Ok(other) => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
@@ -129,13 +144,8 @@ impl Native {
         }
     }
 
-    async fn make_first(
-        &self,
-        begun: Blank,
-        spec: &JailSpec,
-        stream: StdStream,
-    ) -> Result<Layers, EngineError> {
-        let rising = begun.finish(spec, stream.into()).map_err(refused)?;
+    async fn make_first(&self, begun: Blank, spec: &JailSpec, lines: Lines) -> Result<Layers, EngineError> {
+        let rising = begun.finish(spec, lines).map_err(refused)?;
         // While it rises there is time to see to its end.
         let janitor = match SingleThreaded::prove() {
             Some(proof) => rising.janitor(&proof).map_err(refused)?,
@@ -154,13 +164,20 @@ impl Native {
         Ok(layers)
     }
 
-    async fn order(&self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
-        let mut spawner = self.spawner.lock().await;
-        let mut running = match spawner.take() {
-            Some(running) => running,
-            None => Spawner::start(&self.executor)?,
+    async fn order(
+        &self,
+        zygote: &Option<Zygote>,
+        order: &Order,
+        lines: Vec<OwnedFd>,
+    ) -> Result<Reply, EngineError> {
+        let spawner = locked(&self.spawners).entry(zygote.clone()).or_default().clone();
+        let mut spawner = spawner.lock().await;
+        let mut running = match (spawner.take(), zygote) {
+            (Some(running), _) => running,
+            (None, None) => Spawner::start(&self.executor)?,
+            (None, Some(zygote)) => Spawner::start_zygote(zygote, &self.library)?,
         };
-        let reply = running.order(order, stream).await;
+        let reply = running.order(order, lines).await;
         // A spawner that broke is not kept: its places are gone with it, and the next order starts another.
         if reply.is_ok() {
             *spawner = Some(running);
@@ -187,11 +204,17 @@ impl Isolator for Native {
         Places { workspace: "/workspace".into(), build: "/build".into(), isolated: true }
     }
 
-    async fn create(&self, spec: &PlaceSpec, opening: &[u8]) -> Result<Place, EngineError> {
+    async fn create(
+        &self,
+        spec: &PlaceSpec,
+        opening: &[u8],
+        program: Option<[OwnedFd; 3]>,
+    ) -> Result<Place, EngineError> {
         crate::rootfs::check()?;
         let (stream, theirs, told) = open_stream(opening)?;
-        let layers = self.make(self.jail_spec(spec)?, theirs).await?;
-        self.standing.lock().await.insert(spec.id.clone());
+        let lines = Lines { control: theirs.into(), program };
+        let layers = self.make(&spec.zygote, self.jail_spec(spec)?, lines).await?;
+        locked(&self.standing).insert(spec.id.clone(), spec.zygote.clone());
         Ok(Place { stream, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
     }
 
@@ -199,19 +222,20 @@ impl Isolator for Native {
         if let Some(jail_box) = self.first.lock().await.named(id) {
             return Ok(jail_box.cgroup.usage());
         }
-        match self.order(&Order::Measure { id: id.into() }, None).await? {
+        let zygote = locked(&self.standing).get(id).cloned().flatten();
+        match self.order(&zygote, &Order::Measure { id: id.into() }, Vec::new()).await? {
             Reply::Measured { usage } => Ok(usage),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
         }
     }
 
     async fn destroy(&self, id: &str) -> Result<BoxUsage, EngineError> {
-        self.standing.lock().await.remove(id);
+        let zygote = locked(&self.standing).remove(id).flatten();
         if let Some(jail_box) = self.first.lock().await.named(id) {
             // It stays where it is: its ids are free only when the janitor has seen the last of it.
             return Ok(jail_box.kill());
         }
-        match self.order(&Order::Destroy { id: id.into() }, None).await? {
+        match self.order(&zygote, &Order::Destroy { id: id.into() }, Vec::new()).await? {
             Reply::Destroyed { usage } => Ok(usage),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
         }
@@ -222,12 +246,17 @@ impl Isolator for Native {
             jail_box.cgroup.relieve();
             return Ok(());
         }
-        self.order(&Order::Relieve { id: id.into() }, None).await.map(drop)
+        let zygote = locked(&self.standing).get(id).cloned().flatten();
+        self.order(&zygote, &Order::Relieve { id: id.into() }, Vec::new()).await.map(drop)
     }
 
     async fn list(&self) -> Vec<String> {
-        self.standing.lock().await.iter().cloned().collect()
+        locked(&self.standing).keys().cloned().collect()
     }
+}
+
+fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The box that was begun before there was an engine.

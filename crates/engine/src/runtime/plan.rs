@@ -1,6 +1,6 @@
 //! From a program and a variant to the steps of a job.
 
-use super::{Found, Prepare, Runtime};
+use super::{Found, Park, Prepare, Runtime};
 use crate::EngineError;
 use crate::limits::Limits;
 use protocol::{Step, StepKind};
@@ -114,6 +114,34 @@ pub fn prepare(runtime: &Runtime, found: &Found<'_>, limits: &Limits, places: &P
     })
 }
 
+/// The command that waits for a program of this variant; none where copies of a loaded interpreter do.
+pub fn parked(
+    runtime: &Runtime,
+    found: &Found<'_>,
+    park: &Park,
+    limits: &Limits,
+    places: &Places,
+) -> Result<Option<Step>, EngineError> {
+    let program = Program { main: &runtime.source, files: &[], args: &[], env: &[] };
+    let words = Words { runtime, program: &program, limits, places, prepared: None };
+    let driver = format!("{DRIVERS}/{}", park.driver);
+    let fill = |word: &String| word.replace("{driver}", &driver);
+    let argv = words.expand(&park.run.iter().map(fill).collect::<Vec<_>>());
+    let Some(name) = argv.first() else { return Ok(None) };
+    let added: Vec<(String, String)> =
+        park.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+    Ok(Some(Step {
+        kind: StepKind::Run,
+        program: locate(found, name)?,
+        env: environment(found, &added, places),
+        argv,
+        directory: park.directory.clone().unwrap_or_else(|| places.workspace.clone()),
+    }))
+}
+
+/// Where the files are inside that make interpreters wait.
+pub const DRIVERS: &str = "/etc/sandboxd";
+
 /// Where the file to execute is, inside.
 fn locate(found: &Found<'_>, name: &str) -> Result<String, EngineError> {
     if name.starts_with('/') {
@@ -127,7 +155,7 @@ fn locate(found: &Found<'_>, name: &str) -> Result<String, EngineError> {
 }
 
 /// A clean environment: what programs expect, the variant's own, and what the caller adds.
-fn environment(found: &Found<'_>, added: &[(String, String)], places: &Places) -> Vec<String> {
+pub fn environment(found: &Found<'_>, added: &[(String, String)], places: &Places) -> Vec<String> {
     let path: Vec<String> = found.inside_path.iter().map(|dir| dir.display().to_string()).collect();
     let mut all = vec![
         ("PATH".to_owned(), path.join(":")),

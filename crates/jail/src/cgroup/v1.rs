@@ -62,17 +62,13 @@ impl Group {
     }
 
     pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, JailError> {
-        let open = |directory: &Path| File::options().write(true).open(directory.join("tasks"));
-        // PID 1 stays outside of the CPU rate: it has to end those who use it up.
-        self.directories()
-            .filter(|directory| *directory != self.at.cpu)
-            .map(|directory| open(directory).map(OwnedFd::from).at(Step::Cgroup, "tasks"))
-            .collect()
+        self.directories().map(door).collect()
     }
 
-    pub(super) fn rate_door(&self) -> Result<OwnedFd, JailError> {
-        let open = File::options().write(true).open(self.at.cpu.join("tasks"));
-        open.map(OwnedFd::from).at(Step::Cgroup, "tasks")
+    /// Into the CPU rate, and out of it to where everybody is.
+    pub(super) fn rate_doors(&self) -> Result<(OwnedFd, OwnedFd), JailError> {
+        let outside = self.at.cpu.parent().unwrap_or(&self.at.cpu);
+        Ok((door(&self.at.cpu)?, door(outside)?))
     }
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
@@ -83,7 +79,16 @@ impl Group {
         let registration = format!("{} {}", oom.as_raw_fd(), control.as_raw_fd());
         write(&self.at.memory, "cgroup.event_control", &registration)?;
         let cpu = open(self.at.cpuacct.join("cpuacct.usage"))?;
-        Ok(MeterFds { oom: Some(oom), cpu: Some(cpu.into()), rate_door: None, io: None })
+        let optional = |path: PathBuf| File::open(path).ok().map(OwnedFd::from);
+        Ok(MeterFds {
+            oom: Some(oom),
+            cpu: Some(cpu.into()),
+            oom_kills: Some(control.into()),
+            memory_peak: optional(self.at.memory.join("memory.max_usage_in_bytes")),
+            pids_peak: optional(self.at.pids.join("pids.peak")),
+            pids_events: optional(self.at.pids.join("pids.events")),
+            io: None,
+        })
     }
 
     pub(super) fn usage(&self) -> BoxUsage {
@@ -95,4 +100,9 @@ impl Group {
             pids_refused: read_keyed(&self.at.pids, "pids.events", "max ").unwrap_or(0),
         }
     }
+}
+
+/// What a process writes `0` to in order to enter.
+fn door(directory: &Path) -> Result<OwnedFd, JailError> {
+    File::options().write(true).open(directory.join("tasks")).map(OwnedFd::from).at(Step::Cgroup, "tasks")
 }

@@ -55,10 +55,14 @@ impl Group {
 
     pub(super) fn meters(&self) -> Result<MeterFds, JailError> {
         let open = |file: &str| File::open(self.at.join(file)).map(OwnedFd::from).at(Step::Cgroup, file);
+        let optional = |file: &str| File::open(self.at.join(file)).ok().map(OwnedFd::from);
         Ok(MeterFds {
             oom: Some(open("memory.events")?),
             cpu: Some(open("cpu.stat")?),
-            rate_door: None,
+            oom_kills: Some(open("memory.events")?),
+            memory_peak: optional("memory.peak"),
+            pids_peak: optional("pids.peak"),
+            pids_events: optional("pids.events"),
             io: None,
         })
     }

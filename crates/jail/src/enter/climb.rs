@@ -1,6 +1,7 @@
 //! The process that becomes PID 1, from the moment it is forked to the moment it serves the engine.
 
-use super::gate::Gate;
+use super::Lines;
+use super::gate::{Carried, Gate};
 use crate::cgroup::MeterFds;
 use crate::error::{At, JailError, Step};
 use crate::identity;
@@ -23,10 +24,12 @@ pub struct Landed {
     pub proof: SingleThreaded,
     /// What it has to know of its box.
     pub spec: InitSpec,
-    /// The stream to the engine.
-    pub control: OwnedFd,
+    /// The stream to the engine, and those of the program that shall wait.
+    pub lines: Lines,
     /// Descriptors by which it follows its own box.
     pub meters: MeterFds,
+    /// The door to the CPU rate, which programs go through and PID 1 does not, where there is one.
+    pub rate_door: Option<OwnedFd>,
 }
 
 /// What it inherits of the spawner; everything else is closed.
@@ -40,17 +43,20 @@ pub(super) struct Climber {
     pub(super) two_ids: bool,
     pub(super) kind: CgroupKind,
     pub(super) network: Network,
+    /// Whether it has an environment that no program may see.
+    pub(super) forgets: bool,
     /// Where it may run.
     pub(super) processors: Option<rustix::thread::CpuSet>,
     pub(super) init: fn(Landed) -> i32,
 }
 
-/// A box whose walls stand: its final specification, the stream to the engine, its meters, and whether its root
+/// A box whose walls stand: its final specification, the lines to the engine, its meters, and whether its root
 /// is overlays of its own.
 struct Standing {
     spec: JailSpec,
-    control: OwnedFd,
+    lines: Lines,
     meters: MeterFds,
+    rate_door: Option<OwnedFd>,
     overlay: bool,
 }
 
@@ -79,7 +85,7 @@ impl Climber {
 
     /// Everything up to the last descriptor.
     fn rungs(&self, gate: &Gate) -> Result<Standing, JailError> {
-        if !lacks(Mutant::Environment) {
+        if self.forgets && !lacks(Mutant::Environment) {
             sys::forget_environment(&self.proof);
         }
         rustix::process::setsid().at(Step::Namespaces, "setsid")?;
@@ -91,7 +97,7 @@ impl Climber {
         // The first specification comes when the id maps are written and the cgroup is made.
         let (draft, fds) = gate.receive()?;
         sys::run_anywhere(&self.processors);
-        let mut meters = self.enter_cgroup(fds)?;
+        let (mut meters, rate_door) = self.enter_cgroup(fds)?;
         let sources = Sources::open(&draft, &draft.host_dirs)?;
         self.take_ids()?;
         if !lacks(Mutant::KillTree) {
@@ -105,9 +111,8 @@ impl Climber {
         keyring::fresh()?;
         let mut root = Root::build(&draft, sources, identity::USER)?;
 
-        let (spec, mut fds) = gate.receive()?;
-        let control =
-            fds.next().ok_or_else(|| JailError::new(Step::Descriptors, "no control stream", Errno::BADF))?;
+        let (spec, fds) = gate.receive()?;
+        let lines = lines(fds)?;
         let added = spec.host_dirs.get(draft.host_dirs.len()..).unwrap_or_default();
         root.settle(&spec, added, identity::USER)?;
         let overlay = root.enter()?;
@@ -117,7 +122,7 @@ impl Climber {
         caps::only(self.capabilities())?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        Ok(Standing { spec, control, meters, overlay })
+        Ok(Standing { spec, lines, meters, rate_door, overlay })
     }
 
     /// What PID 1 keeps.
@@ -131,24 +136,35 @@ impl Climber {
         }
     }
 
-    /// Enters the cgroup by its doors, where it was not born in it. Meters come first, and there are two of them
-    /// wherever there is a cgroup.
-    fn enter_cgroup(&self, mut fds: impl Iterator<Item = OwnedFd>) -> Result<MeterFds, JailError> {
-        let mut meters = MeterFds::default();
-        if self.kind != CgroupKind::None {
-            meters.oom = fds.next();
-            meters.cpu = fds.next();
-        }
-        if self.kind == CgroupKind::V1 {
-            meters.rate_door = fds.next();
-        }
-        for door in fds {
-            rustix::io::write(&door, b"0").at(Step::Cgroup, "enter")?;
+    /// Enters the cgroup by its doors, where it was not born in it, and leaves what shall bind programs only once its
+    /// view of cgroups begins there: theirs will.
+    fn enter_cgroup(
+        &self,
+        carried: Vec<(Carried, OwnedFd)>,
+    ) -> Result<(MeterFds, Option<OwnedFd>), JailError> {
+        let enter = |door: &OwnedFd| rustix::io::write(door, b"0").at(Step::Cgroup, "enter").map(drop);
+        let mut meters: [Option<OwnedFd>; 7] = Default::default();
+        let (mut rate_door, mut way_back) = (None, None);
+        for (what, fd) in carried {
+            match what {
+                Carried::Meter(place) => {
+                    if let Some(meter) = meters.get_mut(place) {
+                        *meter = Some(fd);
+                    }
+                }
+                Carried::Door => enter(&fd)?,
+                Carried::RateDoor => rate_door = Some(fd),
+                Carried::WayBack => way_back = Some(fd),
+                Carried::Control | Carried::Stream => {}
+            }
         }
         if !lacks(Mutant::CgroupNamespace) {
             sys::own_cgroup_view().at(Step::Namespaces, "cgroup")?;
         }
-        Ok(meters)
+        if let Some(door) = way_back {
+            enter(&door)?;
+        }
+        Ok((MeterFds::from_list(meters), rate_door))
     }
 
     /// Nobody may look at PID 1, least of all user code that shares its uid. Neither may it look at itself
@@ -176,20 +192,28 @@ impl Climber {
 
     /// Lets go of every descriptor of the spawner, and reports that the box stands.
     fn land(self, report: OwnedFd, standing: Standing) -> Result<Landed, JailError> {
-        let Standing { spec, control, meters, overlay } = standing;
+        let Standing { spec, lines, meters, rate_door, overlay } = standing;
         let null = || {
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
                 .at(Step::Descriptors, "/dev/null")
         };
-        let has =
-            [meters.io.is_some(), meters.oom.is_some(), meters.cpu.is_some(), meters.rate_door.is_some()];
-        let meters = [meters.io, meters.oom, meters.cpu, meters.rate_door].into_iter().flatten();
-        let held = [report, control].into_iter().chain(meters).collect();
+        let (meters, waits) = (meters.into_list(), lines.program.is_some());
+        let has = meters.each_ref().map(Option::is_some);
+        let has_door = rate_door.is_some();
+        let held = [report, lines.control].into_iter().chain(lines.program.into_iter().flatten());
+        let held = held.chain(rate_door).chain(meters.into_iter().flatten()).collect();
         let mut held = fds::exactly(vec![null()?, null()?, null()?], held)?.into_iter();
-        let lost = || JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF);
-        let mut report = File::from(held.next().ok_or_else(lost)?);
-        let control = held.next().ok_or_else(lost)?;
-        let [io, oom, cpu, rate_door] = has.map(|has| if has { held.next() } else { None });
+        let mut next = || {
+            held.next().ok_or_else(|| JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF))
+        };
+        let mut report = File::from(next()?);
+        let control = next()?;
+        let program = if waits { Some([next()?, next()?, next()?]) } else { None };
+        let rate_door = if has_door { Some(next()?) } else { None };
+        let mut meters = [const { None }; 7];
+        for (meter, has) in meters.iter_mut().zip(has) {
+            *meter = if has { Some(next()?) } else { None };
+        }
         let ready = if overlay { READY } else { READY_WITHOUT_OVERLAY };
         report.write_all(&[ready]).at(Step::Descriptors, "report")?;
         let spec = InitSpec {
@@ -201,8 +225,27 @@ impl Climber {
             readable: readable(&spec),
             writable: writable(&spec),
         };
-        Ok(Landed { proof: self.proof, spec, control, meters: MeterFds { oom, cpu, rate_door, io } })
+        let (lines, meters) = (Lines { control, program }, MeterFds::from_list(meters));
+        Ok(Landed { proof: self.proof, spec, lines, meters, rate_door })
     }
+}
+
+/// The lines among what was carried.
+fn lines(carried: Vec<(Carried, OwnedFd)>) -> Result<Lines, JailError> {
+    let lost = |what| JailError::new(Step::Descriptors, what, Errno::BADF);
+    let (mut control, mut streams) = (None, Vec::new());
+    for (what, fd) in carried {
+        match what {
+            Carried::Control => control = Some(fd),
+            Carried::Stream => streams.push(fd),
+            _ => {}
+        }
+    }
+    let program = match streams.len() {
+        0 => None,
+        _ => Some(<[OwnedFd; 3]>::try_from(streams).map_err(|_| lost("not three streams"))?),
+    };
+    Ok(Lines { control: control.ok_or_else(|| lost("no control stream"))?, program })
 }
 
 /// What the box is meant to read: directories of the host, and those of its own that its root has.

@@ -1,21 +1,46 @@
 //! The gate: specifications go through it to the process that becomes PID 1, and with
-//! them descriptors: the doors and meters of its cgroup, and the stream to the engine.
+//! them descriptors: the doors and meters of its cgroup, the stream to the engine, the streams of its program.
 
 use crate::error::{At, JailError, Step};
 use crate::spec::JailSpec;
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
+use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
 /// Longest specification.
 const LONGEST: usize = 32 << 10;
-/// Most descriptors that go along with one: the doors of a cgroup and its meters.
-const MOST_FDS: usize = 8;
+/// Most descriptors that go along with one.
+const MOST_FDS: usize = 16;
+
+/// What a descriptor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Carried {
+    /// One of [`crate::cgroup::MeterFds`], by its place there.
+    Meter(usize),
+    /// To be entered by PID 1.
+    Door,
+    /// To be left through again by PID 1, once its view of cgroups is its own.
+    WayBack,
+    /// To be entered by programs.
+    RateDoor,
+    /// The stream to the engine.
+    Control,
+    /// Standard input, output and error of the program that will wait in the box, in this order.
+    Stream,
+}
+
+/// A specification, and what the descriptors beside it are for.
+#[derive(Serialize, Deserialize)]
+struct Passage<S> {
+    spec: S,
+    carried: Vec<Carried>,
+}
 
 /// One end. Packets keep specifications apart.
 #[derive(Debug)]
@@ -28,13 +53,15 @@ impl Gate {
         Ok((Gate(a), Gate(b)))
     }
 
-    pub(super) fn send(&self, spec: &JailSpec, fds: &[BorrowedFd<'_>]) -> Result<(), JailError> {
-        let text = serde_json::to_vec(spec)
+    pub(super) fn send(&self, spec: &JailSpec, carried: &[(Carried, OwnedFd)]) -> Result<(), JailError> {
+        let passage = Passage { spec, carried: carried.iter().map(|(what, _)| *what).collect() };
+        let text = serde_json::to_vec(&passage)
             .map_err(|_| JailError::new(Step::Namespaces, "specification", Errno::INVAL))?;
+        let fds: Vec<BorrowedFd<'_>> = carried.iter().map(|(_, fd)| fd.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(fds));
+            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         }
         sendmsg(&self.0, &[IoSlice::new(&text)], &mut ancillary, SendFlags::NOSIGNAL)
             .at(Step::Namespaces, "gate")
@@ -42,7 +69,7 @@ impl Gate {
     }
 
     /// Waits for the next specification, and the descriptors that come along.
-    pub(super) fn receive(&self) -> Result<(JailSpec, impl Iterator<Item = OwnedFd> + use<>), JailError> {
+    pub(super) fn receive(&self) -> Result<(JailSpec, Vec<(Carried, OwnedFd)>), JailError> {
         let gave_up = || JailError::new(Step::Namespaces, "the spawner gave up", Errno::PIPE);
         let mut buffer = vec![0; LONGEST];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
@@ -59,7 +86,10 @@ impl Gate {
                 fds.extend(received);
             }
         }
-        let spec = serde_json::from_slice(&buffer[..length]).map_err(|_| gave_up())?;
-        Ok((spec, fds.into_iter()))
+        let passage: Passage<JailSpec> = serde_json::from_slice(&buffer[..length]).map_err(|_| gave_up())?;
+        if passage.carried.len() != fds.len() {
+            return Err(JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF));
+        }
+        Ok((passage.spec, passage.carried.into_iter().zip(fds).collect()))
     }
 }

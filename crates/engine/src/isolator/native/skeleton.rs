@@ -5,11 +5,14 @@
 //! so that nobody ever sees half of one.
 
 use crate::rootfs::{page, policy};
+use crate::runtime::plan::DRIVERS;
 use crate::{EngineError, Network, cache};
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+/// What makes interpreters wait, by name.
+const PARK: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/drivers.rs"));
 /// Raised when the same policy is laid out differently.
 const SHAPE: u32 = 2;
 /// Nothing larger is copied from the host.
@@ -64,6 +67,10 @@ fn make(draft: &Path, targets: &[PathBuf], network: Network) -> std::io::Result<
     for file in &policy.file {
         let content = file.content.strip_prefix('\n').unwrap_or(&file.content);
         make_file(&at(&file.path), content)?;
+    }
+    make_dirs(&root, &at(Path::new(DRIVERS)))?;
+    for (name, text) in PARK {
+        make_file(&at(Path::new(DRIVERS)).join(name), text)?;
     }
     if network == Network::Host {
         // With the host's network come its name servers.
@@ -158,7 +165,7 @@ fn matching(path: &str) -> Vec<PathBuf> {
 /// A name for all that goes into it. It guards against change, not against malice: the shelf is private.
 fn fingerprint(targets: &[PathBuf], network: Network) -> String {
     let mut hash = std::hash::DefaultHasher::new();
-    (SHAPE, page(), targets, network == Network::Host).hash(&mut hash);
+    (SHAPE, page(), PARK, targets, network == Network::Host).hash(&mut hash);
     let policy = policy();
     let sources = policy.copy.iter().flat_map(|copied| matching(&copied.path));
     let watched = sources.chain(["/etc/resolv.conf", "/etc/hosts"].map(PathBuf::from));

@@ -1,7 +1,7 @@
 //! The engine's end of the spawner: one order at a time, each answered before the next.
 
 use crate::EngineError;
-use crate::isolator::no_executor;
+use crate::isolator::{Zygote, no_executor};
 use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -33,11 +33,30 @@ fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
 
 impl Spawner {
     pub(super) fn start(executor: &Path) -> Result<Spawner, EngineError> {
+        let mut command = Command::new(executor);
+        command.arg("spawner").env_clear();
+        Spawner::begin(executor, command)
+    }
+
+    /// An interpreter that becomes a spawner when it is loaded, by the library that makes it one.
+    pub(super) fn start_zygote(zygote: &Zygote, library: &Path) -> Result<Spawner, EngineError> {
+        let settings = serde_json::json!({ "preload": zygote.preload, "warm_up": zygote.warm_up });
+        let mut command = Command::new(&zygote.program);
+        command
+            .env_clear()
+            .envs(zygote.env.iter().map(|(name, value)| (name, value)))
+            .env("LD_PRELOAD", library)
+            // What is bound before the copy is made need not be bound in each.
+            .env("LD_BIND_NOW", "1")
+            .env("SANDBOXD_ZYGOTE", settings.to_string())
+            .current_dir("/");
+        Spawner::begin(&zygote.program, command)
+    }
+
+    fn begin(executor: &Path, mut command: Command) -> Result<Spawner, EngineError> {
         let (ours, theirs) = StdStream::pair().map_err(|e| broken("spawner", &e))?;
         ours.set_nonblocking(true).map_err(|e| broken("spawner", &e))?;
-        let process = Command::new(executor)
-            .arg("spawner")
-            .env_clear()
+        let process = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             // Not ours: whoever reads it would wait for the spawner, which goes on cleaning up after us.
@@ -49,13 +68,9 @@ impl Spawner {
     }
 
     /// Gives an order and waits for its answer, but not for ever.
-    pub(super) async fn order(
-        &mut self,
-        order: &Order,
-        stream: Option<StdStream>,
-    ) -> Result<Reply, EngineError> {
+    pub(super) async fn order(&mut self, order: &Order, lines: Vec<OwnedFd>) -> Result<Reply, EngineError> {
         let executor = self.executor.clone();
-        match tokio::time::timeout(PATIENCE, self.exchange(order, stream)).await {
+        match tokio::time::timeout(PATIENCE, self.exchange(order, lines)).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(EngineError::Broken(why))) => Err(no_executor(&executor, &why)),
             Ok(Err(other)) => Err(other),
@@ -63,7 +78,7 @@ impl Spawner {
         }
     }
 
-    async fn exchange(&mut self, order: &Order, stream: Option<StdStream>) -> Result<Reply, EngineError> {
+    async fn exchange(&mut self, order: &Order, lines: Vec<OwnedFd>) -> Result<Reply, EngineError> {
         let socket = &mut self.socket;
         let text = pack(order).map_err(|e| broken("order", &e))?;
         if text.len() > LONGEST {
@@ -71,9 +86,9 @@ impl Spawner {
         }
         let hung_up = |e: std::io::Error| broken("the spawner hung up", &e);
         let send = || -> std::io::Result<usize> {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            let fds: Vec<_> = stream.iter().map(AsFd::as_fd).collect();
+            let fds: Vec<_> = lines.iter().map(AsFd::as_fd).collect();
             if !fds.is_empty() {
                 ancillary.push(SendAncillaryMessage::ScmRights(&fds));
             }

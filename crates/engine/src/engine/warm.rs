@@ -1,0 +1,150 @@
+//! Runs by programs that wait.
+
+use super::run::Run;
+use super::{Engine, Event, SourceFile};
+use crate::EngineError;
+use crate::execution::Execution;
+use crate::isolator::{Isolator, PlaceSpec, Zygote};
+use crate::pool::{Key, Pool, Taken};
+use crate::runtime::plan::{self, Purpose};
+use crate::runtime::{Park, Warm, find};
+use crate::warm::{Outcome, Recipe, Waiting, fits};
+use protocol::Parked;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How often a request is tried with another waiting program when one turns out to be gone.
+const TRIES: usize = 4;
+/// What lasts longer than this does not keep the pool from replacing what was taken.
+const SHORT: Duration = Duration::from_millis(5);
+
+impl Engine {
+    /// Runs a program by an interpreter that waits for one. `None` when this is not possible, and nothing has
+    /// happened.
+    pub(super) async fn execute_warm(
+        &self,
+        run: &Run<'_>,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<Option<Execution>, EngineError> {
+        let Some(pool) = self.pool.as_ref().filter(|_| suits(run)) else { return Ok(None) };
+        let request = run.request;
+        let key = Key {
+            language: run.runtime.name.clone(),
+            limits: run.limits.of_box(),
+            network: request.network,
+            profile: request.profile,
+            allow_weaker: request.allow_weaker.clone(),
+        };
+        let started_at = jiff::Timestamp::now();
+        let main = SourceFile { path: run.main.clone(), ..request.main.clone() };
+        for _ in 0..TRIES {
+            let Some(mut waiting) = self.waiting(pool, &key, run, events).await? else { return Ok(None) };
+            let id = waiting.id.clone();
+            let over = Duration::from_millis(run.limits.timeout_ms) + super::OVERTIME;
+            let meanwhile = async {
+                tokio::time::sleep(SHORT).await;
+                pool.ring();
+                tokio::time::sleep(over).await;
+                let _ = self.native.relieve(&id).await;
+                std::future::pending::<()>().await;
+            };
+            let outcome = tokio::select! {
+                biased;
+                outcome = waiting.run(run.task(&main), events, &request.cancel) => outcome,
+                () = meanwhile => unreachable!("it never ends"),
+            };
+            let receipt = waiting.receipt.clone();
+            match outcome {
+                Outcome::NotBegun => pool.discard(*waiting),
+                Outcome::Heard(heard, job) => {
+                    let usage = match &heard.end {
+                        crate::conversation::End::Finished(result) => result.counted.unwrap_or_default(),
+                        _ => self.native.usage(&id).await.unwrap_or_default(),
+                    };
+                    let record = run.record(&id, &job, *heard, receipt, usage, started_at);
+                    pool.discard(*waiting);
+                    return Ok(Some(record));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// One that waits: from the pool, or else made for this request.
+    async fn waiting(
+        &self,
+        pool: &Pool,
+        key: &Key,
+        run: &Run<'_>,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<Option<Box<Waiting>>, EngineError> {
+        let recipe = match pool.take(key) {
+            Taken::Waiting(waiting) => return Ok(Some(waiting)),
+            Taken::ToMake(recipe) => recipe,
+            Taken::Nothing => return Ok(None),
+            Taken::Unknown => match self.recipe(run, events).await? {
+                Some(recipe) => pool.learn(key.clone(), recipe),
+                None => return Ok(None),
+            },
+        };
+        // What does not work with a waiting program may work without.
+        Ok(pool.make(key, &recipe).await.ok().map(Box::new))
+    }
+
+    /// How a place is made in which a program of this kind waits.
+    async fn recipe(
+        &self,
+        run: &Run<'_>,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<Option<Recipe>, EngineError> {
+        let (request, runtime) = (run.request, run.runtime);
+        let found = find::find(runtime)?;
+        let Some(park) = &found.variant.park else { return Ok(None) };
+        let places = self.native.places("");
+        let step = plan::parked(runtime, &found, park, &run.limits, &places)?;
+        let zygote = match (&step, runtime.warm, found.toolchain.is_some()) {
+            (Some(_), Warm::Parked, _) => None,
+            // What is loaded on the host has to be what is seen inside.
+            (None, Warm::Zygote, false) => {
+                match found.variant.needs.first().and_then(|name| found.program(name)) {
+                    Some((_, program)) => Some(Zygote {
+                        program,
+                        env: plan::environment(&found, &[], &places)
+                            .iter()
+                            .filter_map(|variable| variable.split_once('='))
+                            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                            .collect(),
+                        preload: park.preload.clone(),
+                        warm_up: park.warm_up.clone(),
+                    }),
+                    None => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        };
+        let spec = PlaceSpec {
+            id: String::new(),
+            limits: run.limits,
+            network: request.network,
+            profile: request.profile,
+            host_dirs: self.host_dirs(request, runtime, &found, events).await?,
+            allow_weaker: request.allow_weaker.clone(),
+            zygote,
+        };
+        // How long it may run is not known yet; PID 1 will know.
+        let parked = Parked { step, source: runtime.source.clone(), cpu_ms: self.ceiling.0.cpu_time_ms };
+        Ok(Some(Recipe { spec, parked }))
+    }
+}
+
+/// Whether a program that waits could do this as if it had been started for it.
+fn suits(run: &Run<'_>) -> bool {
+    let (request, runtime) = (run.request, run.runtime);
+    let takes = |park: &Park| request.env.iter().all(|(name, _)| park.takes(name));
+    request.purpose == Purpose::Run
+        && !request.unsafe_no_isolation
+        && runtime.warm != Warm::None
+        && run.main == runtime.source
+        && fits(request.files.len() + 1, 0)
+        && runtime.variants.iter().filter_map(|variant| variant.park.as_ref()).all(takes)
+}

@@ -1,0 +1,307 @@
+//! The warm pool: places whose programs wait, made before anybody asks.
+//!
+//! One shelf for each kind of place. Taking from it is popping a queue. What was taken is replaced after the request
+//! it was taken for is answered, by a task of its own, one place at a time for each processor. A shelf holds as many
+//! as are asked for while one is being made, within the bounds of the settings; what nobody wants for a while is taken
+//! down again. A place has one owner ever: it is never put back.
+
+use crate::EngineError;
+use crate::isolator::Isolator;
+use crate::isolator::native::Native;
+use crate::warm::{Recipe, Waiting};
+use crate::{Layer, Network, Profile};
+use jail::spec::BoxLimits;
+use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How many places are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// At least, of a kind that somebody has asked for lately.
+    pub min: usize,
+    /// At most, of one kind.
+    pub max: usize,
+    /// How long nobody has to ask for a kind until its places are taken down.
+    pub idle_timeout: Duration,
+}
+
+impl Default for PoolSettings {
+    fn default() -> PoolSettings {
+        PoolSettings { min: 2, max: 16, idle_timeout: Duration::from_secs(300) }
+    }
+}
+
+/// What tells one kind of place from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) language: String,
+    pub(crate) limits: BoxLimits,
+    pub(crate) network: Network,
+    pub(crate) profile: Profile,
+    pub(crate) allow_weaker: Vec<Layer>,
+}
+
+/// How a shelf is doing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShelfReport {
+    /// Language of its programs.
+    pub language: String,
+    /// How many wait.
+    pub depth: usize,
+    /// How many it would like to have.
+    pub target: usize,
+    /// How often one was there when it was asked for.
+    pub hits: u64,
+    /// How often none was.
+    pub misses: u64,
+    /// How often one that was there had died.
+    pub dead: u64,
+    /// How long making one takes, lately.
+    pub refill_ms: f64,
+}
+
+/// What comes of asking for a place.
+pub(crate) enum Taken {
+    /// One that waits.
+    Waiting(Box<Waiting>),
+    /// None is there; this is how one is made.
+    ToMake(Arc<Recipe>),
+    /// None is there, and making one does not work at the moment.
+    Nothing,
+    /// Nobody has asked for this kind before.
+    Unknown,
+}
+
+struct Shelf {
+    recipe: Arc<Recipe>,
+    ready: VecDeque<Waiting>,
+    making: usize,
+    /// When places were asked for lately, the newest last.
+    asked: VecDeque<Instant>,
+    refill: Duration,
+    hits: u64,
+    misses: u64,
+    dead: u64,
+    /// Nothing is made before then, because making it failed.
+    not_before: Option<Instant>,
+}
+
+/// How far back demand is looked at.
+const WINDOW: Duration = Duration::from_secs(1);
+/// How long a kind that cannot be made is left alone.
+const SULK: Duration = Duration::from_secs(1);
+
+impl Shelf {
+    fn new(recipe: Arc<Recipe>) -> Shelf {
+        Shelf {
+            recipe,
+            ready: VecDeque::new(),
+            making: 0,
+            asked: VecDeque::new(),
+            refill: Duration::ZERO,
+            hits: 0,
+            misses: 0,
+            dead: 0,
+            not_before: None,
+        }
+    }
+
+    /// What is asked for while one is being made, and the least on top of it.
+    fn target(&self, settings: &PoolSettings, now: Instant) -> usize {
+        let Some(last) = self.asked.back() else { return 0 };
+        if now.duration_since(*last) >= settings.idle_timeout {
+            return 0;
+        }
+        let lately = self.asked.iter().rev().take_while(|at| now.duration_since(**at) < WINDOW).count();
+        let meanwhile = lately as f64 * self.refill.as_secs_f64() / WINDOW.as_secs_f64();
+        (settings.min + meanwhile.ceil() as usize).min(settings.max)
+    }
+
+    fn ask(&mut self, settings: &PoolSettings, now: Instant) {
+        self.asked.push_back(now);
+        // More than this many a second and the target is the maximum anyway.
+        while self.asked.len() > 64 * settings.max.max(1) {
+            self.asked.pop_front();
+        }
+    }
+}
+
+/// The pool.
+pub(crate) struct Pool {
+    native: Arc<Native>,
+    settings: PoolSettings,
+    shelves: Mutex<HashMap<Key, Shelf>>,
+    /// Rung when something is to be made or taken down.
+    bell: Arc<Notify>,
+}
+
+impl Pool {
+    /// A pool of this isolator's places. Call it in a runtime: it has a task of its own.
+    pub(crate) fn start(native: Arc<Native>, settings: PoolSettings) -> Arc<Pool> {
+        let pool = Arc::new(Pool { native, settings, shelves: Mutex::default(), bell: Arc::default() });
+        tokio::spawn(keep(Arc::downgrade(&pool)));
+        pool
+    }
+
+    fn shelves(&self) -> MutexGuard<'_, HashMap<Key, Shelf>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one that waits, or learns how to come by one.
+    pub(crate) fn take(&self, key: &Key) -> Taken {
+        let now = Instant::now();
+        let mut shelves = self.shelves();
+        let Some(shelf) = shelves.get_mut(key) else { return Taken::Unknown };
+        shelf.ask(&self.settings, now);
+        while let Some(waiting) = shelf.ready.pop_front() {
+            if waiting.is_alive() {
+                shelf.hits += 1;
+                return Taken::Waiting(Box::new(waiting));
+            }
+            shelf.dead += 1;
+            self.discard(waiting);
+        }
+        shelf.misses += 1;
+        match shelf.not_before {
+            Some(at) if at > now => Taken::Nothing,
+            _ => Taken::ToMake(shelf.recipe.clone()),
+        }
+    }
+
+    /// Learns how places of this kind are made; they are kept from now on.
+    pub(crate) fn learn(&self, key: Key, recipe: Recipe) -> Arc<Recipe> {
+        let recipe = Arc::new(recipe);
+        let mut shelves = self.shelves();
+        let shelf = shelves.entry(key).or_insert_with(|| Shelf::new(recipe.clone()));
+        shelf.recipe = recipe.clone();
+        shelf.ask(&self.settings, Instant::now());
+        recipe
+    }
+
+    /// Makes one for somebody who waits for it.
+    pub(crate) async fn make(&self, key: &Key, recipe: &Recipe) -> Result<Waiting, EngineError> {
+        let made = Waiting::make(&self.native, recipe).await;
+        if let (Err(_), Some(shelf)) = (&made, self.shelves().get_mut(key)) {
+            shelf.not_before = Some(Instant::now() + SULK);
+        }
+        made
+    }
+
+    /// Has what was taken replaced.
+    pub(crate) fn ring(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Takes one down in its own time, and has what was taken replaced.
+    pub(crate) fn discard(&self, waiting: Waiting) {
+        let native = self.native.clone();
+        tokio::spawn(async move {
+            // The place is gone or will be when its spawner is; there is nobody to tell.
+            let _ = native.destroy(&waiting.id).await;
+        });
+        self.ring();
+    }
+
+    /// How it is doing.
+    pub(crate) fn report(&self) -> Vec<ShelfReport> {
+        let now = Instant::now();
+        let report = |(key, shelf): (&Key, &Shelf)| ShelfReport {
+            language: key.language.clone(),
+            depth: shelf.ready.len(),
+            target: shelf.target(&self.settings, now),
+            hits: shelf.hits,
+            misses: shelf.misses,
+            dead: shelf.dead,
+            refill_ms: shelf.refill.as_secs_f64() * 1000.0,
+        };
+        self.shelves().iter().map(report).collect()
+    }
+
+    /// Whether every shelf has what it wants.
+    pub(crate) fn is_full(&self) -> bool {
+        let now = Instant::now();
+        self.shelves().values().all(|shelf| shelf.ready.len() >= shelf.target(&self.settings, now))
+    }
+
+    /// What is to be made next, and when there will be something to do if nobody rings.
+    fn next(&self) -> (Option<(Key, Arc<Recipe>)>, Option<Instant>) {
+        let now = Instant::now();
+        let mut wake = None;
+        let mut next = None;
+        let mut unwanted = Vec::new();
+        for (key, shelf) in self.shelves().iter_mut() {
+            let target = shelf.target(&self.settings, now);
+            if target == 0 {
+                unwanted.extend(shelf.ready.drain(..));
+            }
+            let sulks = shelf.not_before.filter(|at| *at > now);
+            if shelf.ready.len() + shelf.making < target && next.is_none() && sulks.is_none() {
+                shelf.making += 1;
+                next = Some((key.clone(), shelf.recipe.clone()));
+            }
+            let idle =
+                shelf.asked.back().filter(|_| target > 0).map(|last| *last + self.settings.idle_timeout);
+            wake = [wake, sulks, idle].into_iter().flatten().min();
+        }
+        for waiting in unwanted {
+            self.discard(waiting);
+        }
+        (next, wake)
+    }
+
+    /// Puts on its shelf what was made.
+    fn made(&self, key: &Key, outcome: Result<Waiting, EngineError>, took: Duration) {
+        let mut shelves = self.shelves();
+        let Some(shelf) = shelves.get_mut(key) else { return };
+        shelf.making = shelf.making.saturating_sub(1);
+        // Where it failed, whoever asks for one runs without it meanwhile.
+        if let Ok(waiting) = outcome {
+            shelf.ready.push_back(waiting);
+            shelf.not_before = None;
+            let old = if shelf.refill.is_zero() { took } else { shelf.refill };
+            shelf.refill = (old * 7 + took) / 8;
+        }
+    }
+}
+
+/// Keeps the shelves as they should be, for as long as there is a pool.
+async fn keep(pool: Weak<Pool>) {
+    let hands = std::thread::available_parallelism().map_or(1, usize::from);
+    let busy = Arc::new(tokio::sync::Semaphore::new(hands));
+    loop {
+        let Ok(hand) = busy.clone().acquire_owned().await else { return };
+        let Some(strong) = pool.upgrade() else { return };
+        let (next, wake) = strong.next();
+        match next {
+            Some((key, recipe)) => {
+                tokio::spawn(async move {
+                    let began = Instant::now();
+                    let outcome = strong.make(&key, &recipe).await;
+                    strong.made(&key, outcome, began.elapsed());
+                    drop(hand);
+                    strong.bell.notify_one();
+                });
+            }
+            None => {
+                drop(hand);
+                let bell = strong.bell.clone();
+                // It must be able to end while nobody rings.
+                drop(strong);
+                match wake {
+                    Some(at) => drop(tokio::time::timeout_at(at.into(), bell.notified()).await),
+                    None => bell.notified().await,
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Whoever keeps the shelves shall notice.
+        self.bell.notify_one();
+    }
+}

@@ -1,0 +1,39 @@
+// Parks Node.js before it loads the main file: `env -C / node -r node.cjs /workspace/main.js`.
+//
+// Says that it is ready, waits for the arguments and variables of the program, takes its own traces away
+// and returns. Node then loads the main file as it always does.
+//
+// Node looks for package.json and remembers that there is none: for `-r` in the working directory, for a file that
+// ends in `.js` next to it. Hence the start in another directory than the program's, and the name of this file.
+'use strict'
+
+const { dirname } = require('path')
+const { isMainThread } = require('worker_threads')
+const { readSync, writeSync } = require('fs')
+
+function take(length) {
+  const bytes = Buffer.alloc(length)
+  for (let have = 0; have < length;) {
+    const more = readSync(0, bytes, have, length - have)
+    if (more === 0) process.exit(0)
+    have += more
+  }
+  return bytes.toString()
+}
+
+// Threads inherit `-r` whatever `process.execArgv` says: in them only the traces have to go
+if (isMainThread) {
+  process.chdir(dirname(process.argv[1]))
+  writeSync(1, Uint8Array.of(6))
+  const [count, ...words] = take(parseInt(take(8), 16)).split('\0').slice(0, -1)
+  process.argv.push(...words.slice(1, count))
+  for (const variable of words.slice(count)) {
+    const end = variable.indexOf('=')
+    process.env[variable.slice(0, end)] = variable.slice(end + 1)
+  }
+}
+
+process.execArgv.splice(process.execArgv.indexOf('-r'), 2)
+delete require.cache[__filename]
+const paths = module.constructor._pathCache
+for (const key of Object.keys(paths)) if (paths[key] === __filename) delete paths[key]
