@@ -43,6 +43,24 @@ fn every_program_of_every_page_runs_as_root_and_as_plain_user() {
     }
 }
 
+/// Programs that wait do for every program of their page what a program started for it does.
+#[test]
+fn programs_that_wait_keep_every_promise_too() {
+    let _alone = alone();
+    let languages: Vec<Language> = languages().into_iter().filter(Language::can_wait).collect();
+    assert!(!languages.is_empty());
+    for who in Sandboxd::everybody() {
+        for language in &languages {
+            let record = who.run(&language.name, &language.check("hello").code).flag("--warm").json();
+            record.must(record["start"] == "miss", "a program that waited");
+        }
+        let who = &who;
+        let programs: Vec<_> =
+            languages.iter().flat_map(|l| l.checks.iter().map(move |check| (who, l, check))).collect();
+        walk(&format!("as {} by programs that wait", who.name()), &programs, "--warm");
+    }
+}
+
 #[test]
 fn every_language_runs_without_isolation() {
     let _alone = alone();

@@ -169,6 +169,15 @@ fn nothing_of_the_host_can_be_written() {
 }
 
 #[test]
+fn a_program_is_as_nice_as_who_runs_it() {
+    let wanted = (rustix::process::getpriority_process(None).unwrap() + 7).min(19);
+    for who in Sandboxd::everybody() {
+        let nice = who.behind(&["nice", "-n", "7"].map(String::from));
+        nice.run("python", "import os; print(os.nice(0))").json().is("success").says(&format!("{wanted}\n"));
+    }
+}
+
+#[test]
 fn the_environment_is_clean() {
     let code = "import os\nprint(sorted(os.environ), os.environ['HOME'], os.getcwd(), os.getuid(), os.uname().nodename)";
     for who in Sandboxd::everybody() {

@@ -19,6 +19,7 @@ pub(crate) struct Language {
 pub(crate) struct Variant {
     #[serde(default)]
     pub(crate) syntax: Vec<String>,
+    park: Option<toml::Table>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +58,11 @@ pub(crate) fn languages() -> Vec<Language> {
 }
 
 impl Language {
+    /// Whether its interpreter can be there before its program.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.variants.iter().any(|variant| variant.park.is_some())
+    }
+
     pub(crate) fn check(&self, name: &str) -> &Check {
         let found = self.checks.iter().find(|check| check.name == name);
         found.unwrap_or_else(|| panic!("{} has no check `{name}`", self.name))

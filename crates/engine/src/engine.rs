@@ -9,7 +9,7 @@ pub use request::{Request, SourceFile};
 
 use crate::EngineError;
 use crate::conversation;
-use crate::execution::Execution;
+use crate::execution::{Execution, Start};
 use crate::isolator::native::Native;
 use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
@@ -168,7 +168,7 @@ impl Engine {
         order.keep(&mut heard, &found.variant.output);
         let mut receipt = place.receipt;
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
-        Ok(run.record(&spec.id, &order.job, heard, receipt, usage, started_at))
+        Ok(run.record(&spec.id, &order.job, heard, receipt, usage, (Start::Cold, started_at)))
     }
 
     /// What the language needs of the host beside what every sandbox sees.

@@ -38,6 +38,18 @@ pub enum Status {
     InfraError,
 }
 
+/// Where the program found its interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// It was started for it, in a sandbox made for it.
+    Cold,
+    /// None waited in the pool, so one was made to wait, and told at once.
+    Miss,
+    /// It waited in the pool.
+    Hit,
+}
+
 /// What was run and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Execution {
@@ -45,6 +57,8 @@ pub struct Execution {
     pub execution_id: String,
     /// How it ended.
     pub status: Status,
+    /// Where it found its interpreter.
+    pub start: Start,
     /// Of the program, if it ended by itself.
     pub exit_code: Option<i32>,
     /// That ended it, if one did.

@@ -233,6 +233,7 @@ pub struct Workshop {
     layout: Layout,
     serial: u64,
     forgets: bool,
+    nice: i32,
     init: fn(Landed) -> i32,
 }
 
@@ -241,7 +242,8 @@ impl Workshop {
     /// the way of the cgroups of boxes, we and `company` are moved.
     pub fn open(proof: SingleThreaded, company: Option<Pid>, init: fn(Landed) -> i32) -> Workshop {
         let movable: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(company).collect();
-        Workshop { proof, layout: Layout::detect(&movable), serial: 0, forgets: false, init }
+        let nice = rustix::process::getpriority_process(None).unwrap_or(0);
+        Workshop { proof, layout: Layout::detect(&movable), serial: 0, forgets: false, nice, init }
     }
 
     /// Keeps our environment from boxes, for somebody who has one that they must not see.
@@ -303,6 +305,7 @@ impl Workshop {
                     kind: cgroup.kind(),
                     network,
                     forgets: self.forgets,
+                    nice: self.nice,
                     processors,
                     init: self.init,
                 };

@@ -131,7 +131,7 @@ impl Ready {
             rustix::io::write(door, b"0").at(Step::Cgroup, "enter the CPU rate")?;
         }
         // PID 1 may be more urgent than others.
-        rustix::process::setpriority_process(None, 0).at(Step::Rlimits, "priority")?;
+        rustix::process::setpriority_process(None, self.init.nice).at(Step::Rlimits, "priority")?;
         if self.init.two_ids {
             let uid = rustix::process::Uid::from_raw(self.init.user);
             let gid = rustix::process::Gid::from_raw(self.init.user);

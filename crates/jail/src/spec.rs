@@ -149,6 +149,8 @@ pub struct InitSpec {
     pub cgroup: CgroupKind,
     /// System call profile of user code.
     pub profile: Profile,
+    /// How nice user code is to others: as nice as who runs it.
+    pub nice: i32,
     /// Directories user code may read.
     pub readable: Vec<PathBuf>,
     /// Directories user code may write below, for Landlock.

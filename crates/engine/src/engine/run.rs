@@ -4,7 +4,7 @@ use super::{Request, SourceFile};
 use crate::EngineError;
 use crate::cache::{BuiltFile, Compiled};
 use crate::conversation::{self, End, Heard};
-use crate::execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Status, judge};
+use crate::execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status, judge};
 use crate::limits::Limits;
 use crate::output::text;
 use crate::runtime::plan::{self, Purpose};
@@ -119,7 +119,7 @@ impl Run<'_> {
         heard: Heard,
         isolation: Receipt,
         usage: BoxUsage,
-        started_at: jiff::Timestamp,
+        (start, started_at): (Start, jiff::Timestamp),
     ) -> Execution {
         let Heard { stdout, stderr, mut files, end, .. } = heard;
         let (result, (status, message)) = match end {
@@ -147,6 +147,7 @@ impl Run<'_> {
         Execution {
             execution_id: format!("exec_{id}"),
             status,
+            start,
             exit_code,
             signal,
             stdout,

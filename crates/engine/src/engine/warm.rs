@@ -3,7 +3,7 @@
 use super::run::Run;
 use super::{Engine, Event, SourceFile};
 use crate::EngineError;
-use crate::execution::Execution;
+use crate::execution::{Execution, Start};
 use crate::isolator::{Isolator, PlaceSpec, Zygote};
 use crate::pool::{Key, Pool, Taken};
 use crate::runtime::plan::{self, Purpose};
@@ -38,7 +38,9 @@ impl Engine {
         let started_at = jiff::Timestamp::now();
         let main = SourceFile { path: run.main.clone(), ..request.main.clone() };
         for _ in 0..TRIES {
-            let Some(mut waiting) = self.waiting(pool, &key, run, events).await? else { return Ok(None) };
+            let Some((start, mut waiting)) = self.waiting(pool, &key, run, events).await? else {
+                return Ok(None);
+            };
             let id = waiting.id.clone();
             let over = Duration::from_millis(run.limits.timeout_ms) + super::OVERTIME;
             let meanwhile = async {
@@ -61,7 +63,7 @@ impl Engine {
                         crate::conversation::End::Finished(result) => result.counted.unwrap_or_default(),
                         _ => self.native.usage(&id).await.unwrap_or_default(),
                     };
-                    let record = run.record(&id, &job, *heard, receipt, usage, started_at);
+                    let record = run.record(&id, &job, *heard, receipt, usage, (start, started_at));
                     pool.discard(*waiting);
                     return Ok(Some(record));
                 }
@@ -77,9 +79,9 @@ impl Engine {
         key: &Key,
         run: &Run<'_>,
         events: &mpsc::Sender<Event>,
-    ) -> Result<Option<Box<Waiting>>, EngineError> {
+    ) -> Result<Option<(Start, Box<Waiting>)>, EngineError> {
         let recipe = match pool.take(key) {
-            Taken::Waiting(waiting) => return Ok(Some(waiting)),
+            Taken::Waiting(waiting) => return Ok(Some((Start::Hit, waiting))),
             Taken::ToMake(recipe) => recipe,
             Taken::Nothing => return Ok(None),
             Taken::Unknown => match self.recipe(run, events).await? {
@@ -88,7 +90,7 @@ impl Engine {
             },
         };
         // What does not work with a waiting program may work without.
-        Ok(pool.make(key, &recipe).await.ok().map(Box::new))
+        Ok(pool.make(key, &recipe).await.ok().map(|made| (Start::Miss, Box::new(made))))
     }
 
     /// How a place is made in which a program of this kind waits.

@@ -45,6 +45,8 @@ pub(super) struct Climber {
     pub(super) network: Network,
     /// Whether it has an environment that no program may see.
     pub(super) forgets: bool,
+    /// How nice programs are.
+    pub(super) nice: i32,
     /// Where it may run.
     pub(super) processors: Option<rustix::thread::CpuSet>,
     pub(super) init: fn(Landed) -> i32,
@@ -222,6 +224,7 @@ impl Climber {
             limits: spec.limits,
             cgroup: self.kind,
             profile: spec.profile,
+            nice: self.nice,
             readable: readable(&spec),
             writable: writable(&spec),
         };
