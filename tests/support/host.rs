@@ -66,3 +66,10 @@ pub(crate) fn directories_named(start: &str, below: &Path) -> Vec<String> {
     }
     found
 }
+
+/// Hundredths of a second a process has computed for.
+pub(crate) fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}

@@ -17,6 +17,7 @@ use protocol::{
     Ending, Frame, FromExecutor, FromHost, GENERATION, Job, Kind, LONGEST_BODY, Parked, Present, Reader,
     StepKind,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -109,10 +110,11 @@ impl Waiting {
         }
     }
 
-    /// Whether nobody has heard that it is not there any more.
+    /// Whether it still waits. One that does has nothing to say, and neither has PID 1.
     pub(crate) fn is_alive(&self) -> bool {
-        let silent = |read: std::io::Result<usize>| read.is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
-        silent(self.stdout.try_read(&mut [0])) && silent(self.stream.try_read(&mut [0]))
+        let mut fds = [PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.stream, PollFlags::IN)];
+        // Not what the reactor knows: it may not have looked for a while.
+        poll(&mut fds, Some(&Timespec::default())) == Ok(0)
     }
 
     /// Has it do its task.

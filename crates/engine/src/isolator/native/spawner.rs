@@ -22,7 +22,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Spawner {
     socket: UnixStream,
-    process: Child,
+    process: Option<Child>,
     /// What was started, to name it when it does not work.
     executor: PathBuf,
 }
@@ -64,7 +64,7 @@ impl Spawner {
             .spawn()
             .map_err(|e| no_executor(executor, &e))?;
         let socket = UnixStream::from_std(ours).map_err(|e| broken("spawner", &e))?;
-        Ok(Spawner { socket, process, executor: executor.into() })
+        Ok(Spawner { socket, process: Some(process), executor: executor.into() })
     }
 
     /// Gives an order and waits for its answer, but not for ever.
@@ -113,7 +113,10 @@ impl Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        // One that broke is dead already and must not stay as a zombie.
-        let _ = self.process.try_wait();
+        let Some(mut process) = self.process.take() else { return };
+        // It ends in its own time, and must not stay as a zombie then. Whoever does not live to see that has no need to.
+        if !matches!(process.try_wait(), Ok(Some(_))) {
+            std::thread::spawn(move || process.wait());
+        }
     }
 }

@@ -1,0 +1,240 @@
+//! The pool: programs that wait are taken once, replaced, never handed out dead, and cost nothing while they wait.
+#![cfg(test)]
+
+mod support;
+
+use engine::limits::Ceiling;
+use engine::{Engine, EngineError, Execution, PoolSettings, Request, ShelfReport, Start, Status};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
+use std::future::Future;
+use std::time::{Duration, Instant};
+use support::{Sandboxd, alone, host};
+use tokio::sync::mpsc;
+
+/// What is kept here, unless a test says otherwise.
+const FEW: PoolSettings = PoolSettings { min: 2, max: 4, idle_timeout: Duration::from_secs(60) };
+/// How long anything may take that happens by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An engine that keeps programs waiting, and what a test does with it. Nothing of it is left afterwards.
+fn with_pool<F: Future<Output = ()>>(settings: PoolSettings, work: impl FnOnce(std::rc::Rc<Engine>) -> F) {
+    let _alone = alone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut engine = Engine::new(Sandboxd::caller().binary("sandbox-executor"), Ceiling::default());
+        engine.keep_warm(settings);
+        tokio::task::LocalSet::new().run_until(work(std::rc::Rc::new(engine))).await;
+    });
+    drop(runtime);
+    let patience = Instant::now() + PATIENCE;
+    while !below_us().is_empty() {
+        assert!(Instant::now() < patience, "left behind: {:?}", below_us());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes we have started, by name.
+fn below_us() -> Vec<(u32, String)> {
+    let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let pids = host::descendants(std::process::id()).into_iter();
+    pids.map(|pid| (pid, name(pid).trim().to_owned())).filter(|(_, name)| !name.is_empty()).collect()
+}
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+async fn execute(engine: &Engine, request: &Request) -> Result<Execution, EngineError> {
+    let (events, mut happening) = mpsc::channel(64);
+    let work = async {
+        let outcome = engine.execute(request, &events).await;
+        drop(events);
+        outcome
+    };
+    let (outcome, ()) = tokio::join!(work, async { while happening.recv().await.is_some() {} });
+    outcome
+}
+
+async fn run(engine: &Engine, language: &str, code: &str) -> Execution {
+    execute(engine, &Request::new(language, code)).await.unwrap()
+}
+
+fn text(bytes: &engine::Text) -> String {
+    serde_json::to_value(bytes).unwrap().as_str().unwrap().to_owned()
+}
+
+/// Waits until as many programs wait as should.
+async fn full(engine: &Engine) {
+    let patience = Instant::now() + PATIENCE;
+    while !engine.is_warm() {
+        assert!(Instant::now() < patience, "the pool does not fill: {:?}", engine.pool());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn shelf(engine: &Engine, language: &str) -> ShelfReport {
+    engine.pool().into_iter().find(|shelf| shelf.language == language).unwrap()
+}
+
+/// The languages that wait, with a program that says a number and its own process id.
+const WAITING: [(&str, &str, &str); 1] = [("javascript", "node", "console.log(6 * 7, process.pid)")];
+
+#[test]
+fn one_that_waits_is_taken_once_and_another_takes_its_place() {
+    with_pool(FEW, |engine| async move {
+        for (language, _, code) in WAITING {
+            let first = run(&engine, language, code).await;
+            assert_eq!((first.status, first.start), (Status::Success, Start::Miss), "{language}");
+            for _ in 0..5 {
+                full(&engine).await;
+                let done = run(&engine, language, code).await;
+                assert_eq!((done.status, done.start), (Status::Success, Start::Hit), "{language}");
+                assert_eq!(text(&done.stdout), "42 2\n", "{language}");
+                assert_eq!(done.isolation.backend, "native");
+                assert!(done.isolation.seccomp_profile_sha256.is_some() && done.isolation.landlock_abi > 0);
+            }
+            let shelf = shelf(&engine, language);
+            assert_eq!((shelf.hits, shelf.dead), (5, 0), "{shelf:?}");
+        }
+    });
+}
+
+#[test]
+fn no_two_programs_meet() {
+    with_pool(FEW, |engine| async move {
+        for (language, ..) in WAITING {
+            let leave = match language {
+                "javascript" => {
+                    "const fs = require('fs'); console.log(fs.readdirSync('.').concat(fs.readdirSync('/tmp')).join()); fs.writeFileSync('/tmp/left', ''); fs.writeFileSync('left', '')"
+                }
+                _ => {
+                    "import os; print(','.join(os.listdir('.') + os.listdir('/tmp'))); open('/tmp/left', 'w'); open('left', 'w')"
+                }
+            };
+            run(&engine, language, "").await;
+            let main = if language == "javascript" { "main.js\n" } else { "main.py\n" };
+            let mut users = HashSet::new();
+            for _ in 0..4 {
+                full(&engine).await;
+                let done = run(&engine, language, leave).await;
+                assert_eq!((done.start, text(&done.stdout).as_str()), (Start::Hit, main), "{language}");
+                assert_eq!(done.artifacts.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["left"]);
+                users.insert(done.isolation.host_uid.unwrap());
+            }
+            if support::am_root() {
+                assert!(users.len() > 1, "ids may come again, but not always the same");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_dead_are_never_handed_out() {
+    with_pool(FEW, |engine| async move {
+        for (language, name, code) in WAITING {
+            run(&engine, language, code).await;
+            full(&engine).await;
+            let waiting: Vec<u32> =
+                below_us().into_iter().filter(|(_, who)| who == name).map(|(pid, _)| pid).collect();
+            assert!(waiting.len() >= FEW.min, "{waiting:?}");
+            waiting.iter().for_each(|pid| kill(*pid));
+            while below_us().iter().any(|(pid, _)| waiting.contains(pid)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            for _ in 0..3 {
+                let done = run(&engine, language, code).await;
+                assert_eq!((done.status, text(&done.stdout).as_str()), (Status::Success, "42 2\n"));
+            }
+            full(&engine).await;
+            assert_eq!(run(&engine, language, code).await.start, Start::Hit);
+        }
+    });
+}
+
+/// Kills by name, again and again, while requests come in: every one is answered, by its result or by saying that
+/// our side broke.
+fn survives(victims: &'static [&'static str], language: &'static str, code: &'static str) {
+    with_pool(FEW, |engine| async move {
+        run(&engine, language, code).await;
+        full(&engine).await;
+        let mut answers = Vec::new();
+        for round in 0..8 {
+            let asked: Vec<_> = (0..6)
+                .map(|_| {
+                    let engine = engine.clone();
+                    tokio::task::spawn_local(async move {
+                        tokio::time::timeout(PATIENCE, execute(&engine, &Request::new(language, code))).await
+                    })
+                })
+                .collect();
+            tokio::time::sleep(Duration::from_micros(300 * round)).await;
+            for (pid, name) in below_us() {
+                // It may have ended by itself.
+                if victims.contains(&name.as_str()) && host::status(pid, "Name").is_some() {
+                    let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+                }
+            }
+            for one in asked {
+                answers.push(one.await.unwrap().expect("every request is answered"));
+            }
+        }
+        let good = |answer: &Result<Execution, EngineError>| {
+            answer.as_ref().is_ok_and(|done| done.status == Status::Success && text(&done.stdout) == "42 2\n")
+        };
+        for answer in &answers {
+            let ours = match answer {
+                // Whoever dies after it was told is what the kernel says, or what we know: nothing.
+                Ok(done) => matches!(done.status, Status::InfraError | Status::Signalled | Status::OutOfMemory),
+                Err(error) => matches!(error, EngineError::Broken(_) | EngineError::Unavailable { .. }),
+            };
+            assert!(good(answer) || ours, "{answer:?}");
+        }
+        let again = run(&engine, language, code).await;
+        assert_eq!(again.status, Status::Success, "afterwards everything is well");
+        full(&engine).await;
+    });
+}
+
+#[test]
+fn killing_the_spawner_loses_no_request() {
+    survives(&["sandbox-executo"], "javascript", "console.log(6 * 7, process.pid)");
+}
+
+#[test]
+fn killing_programs_and_pid_1_loses_no_request() {
+    survives(&["node", "sandbox-init"], "javascript", "console.log(6 * 7, process.pid)");
+}
+
+#[test]
+fn what_waits_uses_no_time() {
+    with_pool(PoolSettings { min: 4, ..FEW }, |engine| async move {
+        for (language, _, code) in WAITING {
+            run(&engine, language, code).await;
+        }
+        full(&engine).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let used = || -> u64 { below_us().iter().map(|(pid, _)| host::cpu_ticks(*pid)).sum() };
+        let before = used();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(used() - before <= 1, "{} ticks in 2 s", used() - before);
+    });
+}
+
+#[test]
+fn what_nobody_wants_is_taken_down() {
+    with_pool(PoolSettings { idle_timeout: Duration::from_millis(500), ..FEW }, |engine| async move {
+        for (language, name, code) in WAITING {
+            run(&engine, language, code).await;
+            full(&engine).await;
+            let count = || below_us().iter().filter(|(_, who)| who == name).count();
+            assert!(count() >= FEW.min);
+            let patience = Instant::now() + PATIENCE;
+            while count() > 0 {
+                assert!(Instant::now() < patience, "{:?}", engine.pool());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!(run(&engine, language, code).await.start, Start::Miss, "and made again when it is wanted");
+        }
+    });
+}
