@@ -4,12 +4,13 @@ BIN  := target/release
 
 .PHONY: build run test attacks lint fmt bench deny fuzz clean
 
-build: ## leaves sandboxd, sandbox-run and sandbox-executor in target/release/
+build: ## leaves sandboxd, sandbox-run, sandbox-executor and libsandbox_zygote.so in target/release/
 	scripts/setup build
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target $(HOST) -p sandboxd -p sandbox-executor
 	mkdir -p $(BIN)
 	for name in sandboxd sandbox-executor; do ln -f target/$(HOST)/release/$$name $(BIN)/$$name; done
 	ln -f $(BIN)/sandboxd $(BIN)/sandbox-run
+	cargo build --locked --release -p sandbox-zygote
 
 run: build ## builds, and shows the main job at once
 	$(BIN)/sandboxd run -c 'import os, platform; print("Python", platform.python_version(), "in a sandbox, as uid", os.getuid())' --metrics

@@ -9,6 +9,18 @@ use std::os::unix::fs::PermissionsExt;
 use support::{Sandboxd, install};
 
 #[test]
+fn standard_streams_can_be_opened_by_name() {
+    let code = "open('/dev/stderr', 'w').write('told')\nprint(open('/dev/stdin').read())";
+    for who in Sandboxd::everybody() {
+        for how in ["", "--warm"] {
+            let record = who.run("python", code).arg("--stdin", "asked").options(how).json();
+            record.is("success").says("asked\n");
+            record.must(record.stderr() == "told", "stderr `told`");
+        }
+    }
+}
+
+#[test]
 fn a_file_tells_its_language_by_ending_or_first_line() {
     let who = Sandboxd::plain();
     let folder = who.folder();

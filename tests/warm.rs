@@ -119,7 +119,10 @@ fn no_two_programs_meet() {
                 full(&engine).await;
                 let done = run(&engine, language, leave).await;
                 assert_eq!((done.start, text(&done.stdout).as_str()), (Start::Hit, main), "{language}");
-                assert_eq!(done.artifacts.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["left"]);
+                assert_eq!(
+                    done.artifacts.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+                    ["left"]
+                );
                 users.insert(done.isolation.host_uid.unwrap());
             }
             if support::am_root() {
@@ -185,7 +188,9 @@ fn survives(victims: &'static [&'static str], language: &'static str, code: &'st
         for answer in &answers {
             let ours = match answer {
                 // Whoever dies after it was told is what the kernel says, or what we know: nothing.
-                Ok(done) => matches!(done.status, Status::InfraError | Status::Signalled | Status::OutOfMemory),
+                Ok(done) => {
+                    matches!(done.status, Status::InfraError | Status::Signalled | Status::OutOfMemory)
+                }
                 Err(error) => matches!(error, EngineError::Broken(_) | EngineError::Unavailable { .. }),
             };
             assert!(good(answer) || ours, "{answer:?}");
@@ -234,7 +239,11 @@ fn what_nobody_wants_is_taken_down() {
                 assert!(Instant::now() < patience, "{:?}", engine.pool());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            assert_eq!(run(&engine, language, code).await.start, Start::Miss, "and made again when it is wanted");
+            assert_eq!(
+                run(&engine, language, code).await.start,
+                Start::Miss,
+                "and made again when it is wanted"
+            );
         }
     });
 }

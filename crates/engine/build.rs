@@ -35,8 +35,9 @@ fn main() {
     write(&out.join("runtimes.rs"), &index);
 
     let mut drivers = String::from("&[\n");
-    for path in files(&folder.join("park")) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let park = folder.join("park");
+    for path in files_below(&park) {
+        let name = path.strip_prefix(&park).unwrap_or(&path).display().to_string();
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let _ = writeln!(drivers, "({name:?}, {text:?}),");
     }
@@ -53,6 +54,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_file())
         .collect();
+    paths.sort();
+    paths
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let below = folders.filter(|path| path.is_dir()).flat_map(|path| files_below(&path));
+    let mut paths: Vec<PathBuf> = below.chain(files(folder)).collect();
     paths.sort();
     paths
 }

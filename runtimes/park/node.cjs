@@ -7,6 +7,7 @@
 // ends in `.js` next to it. Hence the start in another directory than the program's, and the name of this file.
 'use strict'
 
+const { Socket } = require('net')
 const { dirname } = require('path')
 const { isMainThread } = require('worker_threads')
 const { readSync, writeSync } = require('fs')
@@ -21,9 +22,19 @@ function take(length) {
   return bytes.toString()
 }
 
+// What the first program would wait for: modules that many use, and a line of output as far as a stream goes without
+// a descriptor. The stream of descriptor 1 itself is left alone, because opening it changes the descriptor.
+function warmUp() {
+  for (const name of ['assert', 'child_process', 'crypto', 'fs/promises', 'os', 'readline', 'tty']) require(name)
+  const zero = () => 0
+  const handle = { getAsyncId: zero, getProviderType: zero, writeUtf8String: zero, writeLatin1String: zero }
+  new console.Console(new Socket({ handle, readable: false, writable: true })).log('%s', 'warm', { up: [1] })
+}
+
 // Threads inherit `-r` whatever `process.execArgv` says: in them only the traces have to go
 if (isMainThread) {
   process.chdir(dirname(process.argv[1]))
+  warmUp()
   writeSync(1, Uint8Array.of(6))
   const [count, ...words] = take(parseInt(take(8), 16)).split('\0').slice(0, -1)
   process.argv.push(...words.slice(1, count))

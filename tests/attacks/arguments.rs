@@ -60,5 +60,14 @@ pub(crate) enum WhoArgument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Isolator {
     Native,
+    /// The same by interpreters that are there before their programs.
+    Warm,
     Bwrap,
+}
+
+impl Isolator {
+    /// Whether it is ours, and so has to pass.
+    pub(crate) fn is_ours(self) -> bool {
+        self != Isolator::Bwrap
+    }
 }

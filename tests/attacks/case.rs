@@ -217,6 +217,11 @@ impl Case {
 }
 
 impl Run {
+    /// Whether its language has an interpreter that can be there before its program.
+    pub(crate) fn can_wait(&self) -> bool {
+        ["python", "javascript", "ruby", "php", "perl", "lua"].contains(&self.language.as_str())
+    }
+
     fn read(table: Table) -> Result<Run, String> {
         let run: Run = Value::Table(table).try_into().map_err(short)?;
         if run.drive.is_none() {

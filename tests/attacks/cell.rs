@@ -105,6 +105,18 @@ impl<'w> Cells<'w> {
         cell
     }
 
+    /// The same by interpreters that are there before their programs, where it has a program for one.
+    pub(crate) fn warm(&self, case: &Case) -> Cell {
+        let runs = if self.place.who == Who::Root { &case.root } else { &case.plain };
+        if !runs.iter().any(Run::can_wait) {
+            return Cell::not_applicable("no program of it is in a language whose interpreter waits");
+        }
+        self.place.warm.set(true);
+        let cell = self.native(case);
+        self.place.warm.set(false);
+        cell
+    }
+
     /// Whether a case passes once no layer is missing: only then has it noticed the one that was.
     pub(crate) fn passes_with_all_layers(&self, case: &Case) -> bool {
         self.place.with_all_layers(|| self.native(case)).verdict == Verdict::Pass

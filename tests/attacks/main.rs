@@ -110,6 +110,7 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
                 let cell = match (there, column.isolator) {
                     (Err(why), _) => Cell { words: vec![why], ..Cell::default() },
                     (Ok(()), Isolator::Native) => user.native(case),
+                    (Ok(()), Isolator::Warm) => user.warm(case),
                     (Ok(()), Isolator::Bwrap) => user.bwrap(case),
                 };
                 progress.tell(case, column, &cell);
@@ -168,8 +169,9 @@ fn columns(arguments: &Arguments) -> Result<Vec<Column>, String> {
     }
     let isolators = match arguments.column {
         Some(only) => vec![only],
-        None if arguments.no_compare || arguments.mutant.is_some() => vec![Isolator::Native],
-        None => vec![Isolator::Native, Isolator::Bwrap],
+        None if arguments.mutant.is_some() => vec![Isolator::Native],
+        None if arguments.no_compare => vec![Isolator::Native, Isolator::Warm],
+        None => vec![Isolator::Native, Isolator::Warm, Isolator::Bwrap],
     };
     let of = |isolator: Isolator| whos.iter().map(move |who| Column { isolator, who: *who });
     Ok(isolators.into_iter().flat_map(of).collect())
@@ -229,7 +231,7 @@ impl Progress {
         let mut lines =
             vec![format!("{verdict:5} {:8} {:12} {:.1} s", case.facts.id, column.name(), cell.seconds)];
         lines[0].extend(cell.notes.iter().map(|note| format!("  ({note})")));
-        let expected = column.isolator == Isolator::Bwrap || cell.verdict == Verdict::NotApplicable;
+        let expected = !column.isolator.is_ours() || cell.verdict == Verdict::NotApplicable;
         if self.verbose || (cell.verdict == Verdict::Fail && !expected) {
             let most = if self.verbose { usize::MAX } else { SHOWN };
             lines.extend(cell.words.iter().take(most).map(|words| format!("        {words}")));

@@ -1,6 +1,5 @@
 //! The scoreboard as a page.
 
-use crate::arguments::Isolator;
 use crate::case::Case;
 use crate::cell::{Cell, Verdict};
 use crate::scoreboard::{Column, Scoreboard};
@@ -73,11 +72,8 @@ fn totals(board: &Scoreboard) -> String {
     let mut text = String::from("\n| | Pass | Fail | Does not apply |\n| --- | ---: | ---: | ---: |\n");
     for column in &board.columns {
         let total = board.total(*column);
-        let name = if column.isolator == Isolator::Native {
-            format!("**{}**", column.name())
-        } else {
-            column.name().into()
-        };
+        let name =
+            if column.isolator.is_ours() { format!("**{}**", column.name()) } else { column.name().into() };
         let _ = writeln!(text, "| {name} | {} | {} | {} |", total.pass, total.fail, total.not_applicable);
     }
     let controls = board.controls();
@@ -153,9 +149,7 @@ fn reasons(board: &Scoreboard) -> String {
 fn reason(cell: &Cell, column: Column) -> Option<String> {
     match cell.verdict {
         Verdict::NotApplicable => Some(format!("n/a: {}", cell.words.join("; "))),
-        Verdict::Fail if column.isolator == Isolator::Native => {
-            Some(format!("fail: {}", cell.words.join("; ")))
-        }
+        Verdict::Fail if column.isolator.is_ours() => Some(format!("fail: {}", cell.words.join("; "))),
         _ => None,
     }
 }

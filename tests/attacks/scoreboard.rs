@@ -23,6 +23,8 @@ impl Column {
         match (self.isolator, self.who) {
             (Isolator::Native, Who::Root) => "native root",
             (Isolator::Native, Who::Plain) => "native user",
+            (Isolator::Warm, Who::Root) => "warm root",
+            (Isolator::Warm, Who::Plain) => "warm user",
             (Isolator::Bwrap, Who::Root) => "bwrap root",
             (Isolator::Bwrap, Who::Plain) => "bwrap user",
         }
@@ -96,10 +98,10 @@ impl Scoreboard {
         cases.filter_map(move |case| self.cell(case, column))
     }
 
-    /// Whether every native cell passed, or does not apply. The comparison is not required to.
+    /// Whether every cell of ours passed, or does not apply. The comparison is not required to.
     pub(crate) fn holds(&self) -> bool {
-        let mut native = self.cells.iter().filter(|((_, column), _)| column.isolator == Isolator::Native);
-        native.all(|(_, cell)| cell.verdict != Verdict::Fail)
+        let mut ours = self.cells.iter().filter(|((_, column), _)| column.isolator.is_ours());
+        ours.all(|(_, cell)| cell.verdict != Verdict::Fail)
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -59,6 +59,9 @@ impl<'a> Stage<'a> {
         for file in run.beside() {
             command = command.arg("--file", format!("{file}={}", program(&file).display()));
         }
+        if self.place.warm.get() && run.can_wait() {
+            command = command.flag("--warm");
+        }
         for word in &run.options {
             command = match word.contains("{folder}") {
                 true => command.flag(word.replace("{folder}", &self.folder().display().to_string())),

@@ -8,7 +8,7 @@ use crate::outer::Outer;
 use crate::support::{Running, Sandboxd, am_root, install};
 use crate::traces::{KEYS, Scene, Traces, began};
 use rustix::process::Signal;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ pub(crate) struct Place<'w> {
     pub(crate) ordinary: Sandboxd,
     /// The layer that the cases find missing.
     mutant: RefCell<Option<String>>,
+    /// Whether programs are run by interpreters that wait.
+    pub(crate) warm: Cell<bool>,
     pub(crate) neighbour: Neighbour,
     tenant: Running,
     baseline: RefCell<Traces>,
@@ -71,7 +73,7 @@ impl World {
             let made = made.and_then(|()| std::fs::set_permissions(&dir, Permissions::from_mode(mode)));
             made.map_err(|e| failed("/var/tmp", &e))?;
         }
-        for name in ["sandboxd", "sandbox-executor"] {
+        for name in ["sandboxd", "sandbox-executor", "libsandbox_zygote.so"] {
             let binary = binaries.join(name);
             if !binary.is_file() {
                 return Err(format!("`{}` is missing: run `make build`", binary.display()));
@@ -130,7 +132,8 @@ impl<'w> Place<'w> {
         }
         let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR));
         let (mutant, baseline) = (RefCell::new(mutant.map(str::to_owned)), RefCell::default());
-        let place = Place { world, who, ordinary, mutant, neighbour, tenant, baseline };
+        let warm = Cell::new(false);
+        let place = Place { world, who, ordinary, mutant, warm, neighbour, tenant, baseline };
         place.begin_anew()?;
         Ok(place)
     }

@@ -243,7 +243,7 @@ fn binaries() -> &'static Path {
         let from = main.parent().unwrap();
         let to = ground().join("bin");
         let _ = std::fs::create_dir(&to);
-        for name in ["sandboxd", "sandbox-run", "sandbox-executor"] {
+        for name in ["sandboxd", "sandbox-run", "sandbox-executor", "libsandbox_zygote.so"] {
             let source = from.join(name);
             assert!(
                 source.is_file(),

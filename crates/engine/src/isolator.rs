@@ -40,6 +40,8 @@ pub struct PlaceSpec {
 pub struct Zygote {
     /// The interpreter, on the host.
     pub program: PathBuf,
+    /// The main file of a program that comes without a name.
+    pub source: String,
     /// Its environment, which its copies have too.
     pub env: Vec<(String, String)>,
     /// Modules it has loaded.

@@ -100,19 +100,17 @@ pub struct Variant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Park {
-    /// Starts it so that it waits; nothing for one whose copies wait. `{driver}` is the file that makes it.
+    /// Starts it so that it waits; nothing for one whose copies wait. `{drivers}` is where the files of
+    /// `runtimes/park/` are, which make it.
     #[serde(default)]
     pub run: Vec<String>,
-    /// That file, in `runtimes/park/`.
-    #[serde(default)]
-    pub driver: String,
     /// Where it starts, if not where its program does; the driver goes there.
     pub directory: Option<String>,
-    /// Environment it waits with, beside what it always has.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// Variables it looks at when it starts, `*` for any ending. A program that wants one of them does not get one
-    /// that waits.
+    /// Whether its program can be given arguments once it waits.
+    #[serde(default = "yes")]
+    pub args: bool,
+    /// Variables it looks at when it starts, `*` for any ending, `!` for one that is none of those that follow. A
+    /// program that wants one of them does not get one that waits.
     pub start_env: Vec<String>,
     /// Modules that are loaded before the first program comes, as far as they are installed.
     #[serde(default)]
@@ -123,17 +121,23 @@ pub struct Park {
 }
 
 /// Variables that every program's libraries look at when it starts.
-const START_ENV: [&str; 8] = ["LD_*", "LC_*", "LANG", "LANGUAGE", "TZ", "MALLOC_*", "GLIBC_*", "GCONV_PATH"];
+const START_ENV: [&str; 8] =
+    ["LD_*", "LC_*", "LANG", "LANGUAGE", "LOCPATH", "MALLOC_*", "GLIBC_*", "GCONV_PATH"];
 
 impl Park {
     /// Whether a program that waits can be given this variable.
     pub fn takes(&self, name: &str) -> bool {
         let start = START_ENV.iter().copied().chain(self.start_env.iter().map(String::as_str));
-        !start.into_iter().any(|known| match known.strip_suffix('*') {
-            Some(beginning) => name.starts_with(beginning),
-            None => name == known,
-        })
+        let first = start.into_iter().find(|known| {
+            let known = known.trim_start_matches('!');
+            known.strip_suffix('*').map_or(name == known, |beginning| name.starts_with(beginning))
+        });
+        first.is_none_or(|known| known.starts_with('!'))
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A tree of the host that holds a language.

@@ -18,7 +18,7 @@ use protocol::{
     StepKind,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -94,7 +94,13 @@ impl Waiting {
         let place = native.create(&spec, &opening, Some([their_in, their_out, their_err])).await?;
         let mut rising =
             Rising { stream: place.stream, reader: Reader::default(), receipt: place.receipt, stdout };
-        match tokio::time::timeout(PATIENCE, rising.get_ready()).await {
+        // So that the program can open them again by name, as `/dev/stdin` and its like.
+        let owned = give(&rising.receipt, [stdin.as_fd(), rising.stdout.as_fd(), stderr.as_fd()]);
+        let ready = async {
+            owned?;
+            rising.get_ready().await
+        };
+        match tokio::time::timeout(PATIENCE, ready).await {
             Ok(Ok(workspace)) => {
                 let Rising { stream, reader, receipt, stdout } = rising;
                 let stdin = Some(stdin);
@@ -268,6 +274,16 @@ impl Waiting {
         }
         Ok(present)
     }
+}
+
+/// Makes pipes the user's of that place.
+fn give(receipt: &Receipt, pipes: [BorrowedFd<'_>; 3]) -> Result<(), String> {
+    let Some(user) = receipt.host_uid.filter(|_| receipt.host_uid_unique) else { return Ok(()) };
+    let (uid, gid) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(user));
+    let mut pipes = pipes.iter();
+    pipes
+        .try_for_each(|pipe| rustix::fs::fchown(pipe, Some(uid), Some(gid)))
+        .map_err(|e| format!("pipe: {e}"))
 }
 
 async fn writable(to: &Option<pipe::Sender>) -> Option<()> {

@@ -99,8 +99,10 @@ fn next_frame(control: &mut Control, signals: &OwnedFd, waiting: &mut Waiting) -
 /// Starts the program that waits, in a workspace that has its main file.
 fn park(ground: &impl Ground, parked: &Parked) -> Result<(Pid, Tree), String> {
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
-    let source = PlainPath::parse(&parked.source).map_err(|e| e.to_string())?;
-    workspace.create(&source, 0o644).map_err(|e| format!("file `{source}`: {e}"))?;
+    if let Some(source) = &parked.source {
+        let path = PlainPath::parse(source).map_err(|e| e.to_string())?;
+        workspace.create(&path, 0o644).map_err(|e| format!("file `{source}`: {e}"))?;
+    }
     let stage = stage(&ground.workspace().display().to_string(), parked.cpu_ms).map_err(|e| e.to_string())?;
     let program = parked.step.as_ref().map(|step| program(step, parked.cpu_ms)).transpose();
     let started = program.and_then(|program| ground.park(program.as_ref(), &stage));

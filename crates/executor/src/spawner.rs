@@ -46,19 +46,8 @@ struct Spawner {
 
 impl Spawner {
     fn serve(&mut self, socket: &OwnedFd) -> Result<(), String> {
-        let mut inbox = Inbox::default();
-        loop {
-            let Some(order) = inbox.next()? else {
-                self.wait_for_news(socket)?;
-                if inbox.fill(socket)? { continue } else { break }
-            };
-            let lines = std::mem::take(&mut inbox.lines);
-            let reply = pack(&self.obey(order, lines)).map_err(|e| e.to_string())?;
-            if send_all(socket, &reply).is_err() {
-                break;
-            }
-        }
-        // When nobody waits for anything any more.
+        let served = self.obey_all(socket);
+        // When nobody waits for anything any more, however that came about.
         self.workshop.sweep();
         let _ = self.ahead.take().map(Blank::discard);
         let left = self.boxes.drain().map(|(_, jail_box)| jail_box);
@@ -67,7 +56,23 @@ impl Spawner {
             // The engine is gone; what cannot be removed now is swept by the next spawner.
             let _ = jail_box.bury();
         }
-        Ok(())
+        served
+    }
+
+    /// Obeys until the engine hangs up.
+    fn obey_all(&mut self, socket: &OwnedFd) -> Result<(), String> {
+        let mut inbox = Inbox::default();
+        loop {
+            let Some(order) = inbox.next()? else {
+                self.wait_for_news(socket)?;
+                if inbox.fill(socket)? { continue } else { return Ok(()) }
+            };
+            let lines = std::mem::take(&mut inbox.lines);
+            let reply = pack(&self.obey(order, lines)).map_err(|e| e.to_string())?;
+            if send_all(socket, &reply).is_err() {
+                return Ok(());
+            }
+        }
     }
 
     /// Buries the dead until something comes from the engine.

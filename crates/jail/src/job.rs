@@ -104,7 +104,7 @@ impl Ready {
     pub fn fork(&self, stage: &Stage, streams: [OwnedFd; 3], life: fn() -> !) -> Result<Pid, JailError> {
         match sys::fork(&self.proof).at(Step::Exec, "fork")? {
             Some(pid) => Ok(pid),
-            None => match rungs(stage, &streams, &|rung| self.climb(rung)) {
+            None => match rungs(stage, &streams, &|rung| self.climb(rung)).and_then(|()| readable_again()) {
                 Ok(()) => life(),
                 Err(error) => {
                     // Nobody is left to tell when this fails.
@@ -188,6 +188,12 @@ fn start(
     });
     let pid = child.at(Step::Exec, "fork")?;
     broken.map_or(Ok(pid), Err)
+}
+
+/// A program may look at itself, as one that was executed may: PID 1, whose copy it is, may not.
+fn readable_again() -> Result<(), JailError> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+        .at(Step::Ids, "make the program readable")
 }
 
 /// Everything between a new process and what it shall do.

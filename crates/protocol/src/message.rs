@@ -75,8 +75,9 @@ pub struct Job {
 pub struct Parked {
     /// What it is; none for a copy of the interpreter that PID 1 itself is a copy of.
     pub step: Option<Step>,
-    /// Its main file, in the workspace: there from the beginning, empty, and rewritten in place.
-    pub source: String,
+    /// Its main file, in the workspace, where it is started with its name: there from the beginning, empty, and
+    /// rewritten in place.
+    pub source: Option<String>,
     /// Bounds of what it will do.
     pub cpu_ms: u64,
 }
@@ -295,7 +296,7 @@ mod tests {
             collect: Collect { artifacts: true, contents: false, build: false, most_files: 5, most_bytes: 6 },
             parked: None,
         };
-        let parked = Parked { step: None, source: "main.py".into(), cpu_ms: 7 };
+        let parked = Parked { step: None, source: Some("main.py".into()), cpu_ms: 7 };
         let result = JobResult {
             step: 0,
             ending: Ending::Exited { code: 0 },

@@ -111,6 +111,7 @@ impl Engine {
                 match found.variant.needs.first().and_then(|name| found.program(name)) {
                     Some((_, program)) => Some(Zygote {
                         program,
+                        source: runtime.source.clone(),
                         env: plan::environment(&found, &[], &places)
                             .iter()
                             .filter_map(|variable| variable.split_once('='))
@@ -134,7 +135,8 @@ impl Engine {
             zygote,
         };
         // How long it may run is not known yet; PID 1 will know.
-        let parked = Parked { step, source: runtime.source.clone(), cpu_ms: self.ceiling.0.cpu_time_ms };
+        let source = step.is_some().then(|| runtime.source.clone());
+        let parked = Parked { step, source, cpu_ms: self.ceiling.0.cpu_time_ms };
         Ok(Some(Recipe { spec, parked }))
     }
 }
@@ -142,11 +144,13 @@ impl Engine {
 /// Whether a program that waits could do this as if it had been started for it.
 fn suits(run: &Run<'_>) -> bool {
     let (request, runtime) = (run.request, run.runtime);
-    let takes = |park: &Park| request.env.iter().all(|(name, _)| park.takes(name));
+    let takes = |park: &Park| {
+        request.env.iter().all(|(name, _)| park.takes(name)) && (park.args || request.args.is_empty())
+    };
     request.purpose == Purpose::Run
         && !request.unsafe_no_isolation
         && runtime.warm != Warm::None
-        && run.main == runtime.source
+        && (run.main == runtime.source || runtime.warm == Warm::Zygote)
         && fits(request.files.len() + 1, 0)
         && runtime.variants.iter().filter_map(|variant| variant.park.as_ref()).all(takes)
 }

@@ -124,16 +124,13 @@ pub fn parked(
 ) -> Result<Option<Step>, EngineError> {
     let program = Program { main: &runtime.source, files: &[], args: &[], env: &[] };
     let words = Words { runtime, program: &program, limits, places, prepared: None };
-    let driver = format!("{DRIVERS}/{}", park.driver);
-    let fill = |word: &String| word.replace("{driver}", &driver);
+    let fill = |word: &String| word.replace("{drivers}", DRIVERS);
     let argv = words.expand(&park.run.iter().map(fill).collect::<Vec<_>>());
     let Some(name) = argv.first() else { return Ok(None) };
-    let added: Vec<(String, String)> =
-        park.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
     Ok(Some(Step {
         kind: StepKind::Run,
         program: locate(found, name)?,
-        env: environment(found, &added, places),
+        env: environment(found, &[], places),
         argv,
         directory: park.directory.clone().unwrap_or_else(|| places.workspace.clone()),
     }))

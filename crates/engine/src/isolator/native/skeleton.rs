@@ -68,9 +68,10 @@ fn make(draft: &Path, targets: &[PathBuf], network: Network) -> std::io::Result<
         let content = file.content.strip_prefix('\n').unwrap_or(&file.content);
         make_file(&at(&file.path), content)?;
     }
-    make_dirs(&root, &at(Path::new(DRIVERS)))?;
     for (name, text) in PARK {
-        make_file(&at(Path::new(DRIVERS)).join(name), text)?;
+        let path = at(Path::new(DRIVERS)).join(name);
+        make_dirs(&root, path.parent().unwrap_or(&root))?;
+        make_file(&path, text)?;
     }
     if network == Network::Host {
         // With the host's network come its name servers.

@@ -3,11 +3,12 @@
 use crate::EngineError;
 use crate::isolator::{Zygote, no_executor};
 use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -25,6 +26,17 @@ pub(super) struct Spawner {
     process: Option<Child>,
     /// What was started, to name it when it does not work.
     executor: PathBuf,
+    /// What it loads, there until it has.
+    library: Option<OwnedFd>,
+}
+
+/// A copy of a file that has no name: programs can see what they have loaded, and it is nobody's business where.
+fn nameless(path: &Path) -> std::io::Result<OwnedFd> {
+    let content = std::fs::read(path)?;
+    let copy = rustix::fs::memfd_create("sandboxd", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(copy);
+    std::io::Write::write_all(&mut file, &content)?;
+    Ok(file.into())
 }
 
 fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
@@ -40,17 +52,26 @@ impl Spawner {
 
     /// An interpreter that becomes a spawner when it is loaded, by the library that makes it one.
     pub(super) fn start_zygote(zygote: &Zygote, library: &Path) -> Result<Spawner, EngineError> {
+        let library = nameless(library).map_err(|e| EngineError::Unavailable {
+            what: format!("`{}` cannot be used: {e}", library.display()),
+            hint: Some("`make build` leaves it beside `sandboxd`".into()),
+        })?;
+        let loaded = format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd());
         let settings = serde_json::json!({ "preload": zygote.preload, "warm_up": zygote.warm_up });
         let mut command = Command::new(&zygote.program);
         command
+            .arg0(zygote.program.file_name().unwrap_or_default())
+            .arg(&zygote.source)
             .env_clear()
             .envs(zygote.env.iter().map(|(name, value)| (name, value)))
-            .env("LD_PRELOAD", library)
+            .env("LD_PRELOAD", loaded)
             // What is bound before the copy is made need not be bound in each.
             .env("LD_BIND_NOW", "1")
             .env("SANDBOXD_ZYGOTE", settings.to_string())
             .current_dir("/");
-        Spawner::begin(&zygote.program, command)
+        let mut begun = Spawner::begin(&zygote.program, command)?;
+        begun.library = Some(library);
+        Ok(begun)
     }
 
     fn begin(executor: &Path, mut command: Command) -> Result<Spawner, EngineError> {
@@ -64,7 +85,7 @@ impl Spawner {
             .spawn()
             .map_err(|e| no_executor(executor, &e))?;
         let socket = UnixStream::from_std(ours).map_err(|e| broken("spawner", &e))?;
-        Ok(Spawner { socket, process: Some(process), executor: executor.into() })
+        Ok(Spawner { socket, process: Some(process), executor: executor.into(), library: None })
     }
 
     /// Gives an order and waits for its answer, but not for ever.

@@ -1,0 +1,146 @@
+//! From a fork of the zygote to a program's exit code.
+
+use crate::header::Header;
+use crate::python::{Object, Python, Raised};
+use crate::start::{LOCALE, World};
+use crate::{finish, program};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
+/// Tells the engine that everything that could be done ahead is done.
+const READY: u8 = 0x06;
+
+pub(crate) fn live(world: World) -> ! {
+    world.signals.restore();
+    // SAFETY: the kernel reads up to 16 bytes, which end in a NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, world.label.as_ptr()) };
+    let python = world.python;
+    python.after_fork();
+    // Only makes the program faster, and did work in the zygote.
+    let _ = world.warm_up.run(python);
+    let main = match world.refresh.call(&[]).and_then(|_| fresh_main(python)) {
+        Ok(main) => main,
+        Err(Raised) => fail(&python.describe_error()),
+    };
+    forget_sqlite_randomness();
+
+    // Neither of them is ever closed by us: they are the program's.
+    let (mut input, mut output) = (stream(0), stream(1));
+    if output.write_all(&[READY]).is_err() {
+        leave(0);
+    }
+    let header = match Header::read(&mut *input) {
+        Ok(Some(header)) => header,
+        Ok(None) => leave(0),
+        Err(problem) => fail(&problem),
+    };
+    set_variables(&header, world.locale.as_deref());
+    if adopt(python, &world.adopt, &header).is_err() {
+        fail(&python.describe_error());
+    }
+    let ending = program::run(python, main, &world.program_name, &header.arguments[0]);
+    finish::finish(python, &world.streams, ending)
+}
+
+/// A `__main__` like the one Python made at its start. That one lies among what garbage collection leaves alone,
+/// so nothing a program keeps in it would ever be collected.
+fn fresh_main(python: Python) -> Result<Object, Raised> {
+    let modules = python.modules();
+    let main = python.module(c"__main__")?;
+    let names = main.namespace();
+    names.update(&modules.get(c"__main__").ok_or(Raised)?.namespace())?;
+    if let Some(annotations) = names.get(c"__annotations__") {
+        names.set(c"__annotations__", &annotations.copy()?)?;
+    }
+    modules.set(c"__main__", &main)?;
+    Ok(main)
+}
+
+/// Tells Python what the request says: arguments, and the environment as C has it by now.
+fn adopt(python: Python, adopt: &Object, header: &Header) -> Result<(), Raised> {
+    let arguments = python.list()?;
+    for argument in &header.arguments {
+        arguments.append(&python.text(argument.to_bytes())?)?;
+    }
+    let variables = python.dict()?;
+    for entry in environment() {
+        let Some(equals) = entry.iter().position(|&byte| byte == b'=') else { continue };
+        variables.set_item(&python.bytes(&entry[..equals])?, &python.bytes(&entry[equals + 1..])?)?;
+    }
+    adopt.call(&[&arguments, &variables]).map(drop)
+}
+
+fn set_variables(header: &Header, locale: Option<&CStr>) {
+    let set = |name: &CStr, value: &CStr| {
+        // SAFETY: two C strings, which libc copies; there is one thread.
+        unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
+    };
+    // What Python has added stands behind what it was given.
+    if locale.is_some() {
+        // SAFETY: a C string; there is one thread.
+        unsafe { libc::unsetenv(LOCALE.as_ptr()) };
+    }
+    for (name, value) in &header.variables {
+        set(name, value);
+    }
+    if let Some(value) = locale {
+        set(LOCALE, value);
+    }
+}
+
+/// `NAME=value` of everything in the environment.
+fn environment() -> Vec<&'static [u8]> {
+    unsafe extern "C" {
+        static environ: *const *const std::ffi::c_char;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: libc's list of C strings, ended by a null pointer, or no list at all. Nobody changes it until these
+    // have been copied.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            entries.push(CStr::from_ptr(*at).to_bytes());
+            at = at.add(1);
+        }
+    }
+    entries
+}
+
+/// SQLite has a random state of its own and does not notice a fork. Asked for nothing into nowhere, it makes a
+/// new one at the next use.
+fn forget_sqlite_randomness() {
+    type Randomness = unsafe extern "C" fn(std::ffi::c_int, *mut std::ffi::c_void);
+    // SAFETY: C strings; the library is only looked for among those that are loaded, and then stays loaded.
+    let function = unsafe {
+        let library = libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if library.is_null() {
+            return;
+        }
+        libc::dlsym(library, c"sqlite3_randomness".as_ptr())
+    };
+    if !function.is_null() {
+        // SAFETY: the type is that of SQLite's documentation, which allows this call.
+        unsafe {
+            std::mem::transmute::<*mut std::ffi::c_void, Randomness>(function)(0, std::ptr::null_mut())
+        };
+    }
+}
+
+fn stream(number: i32) -> ManuallyDrop<File> {
+    // SAFETY: by contract this process has the descriptor, and nothing closes it while this is used.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
+}
+
+/// No program has run, so nobody has anything to flush.
+fn leave(code: i32) -> ! {
+    // SAFETY: takes any number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+fn fail(problem: &str) -> ! {
+    eprintln!("sandbox-zygote: {problem}");
+    leave(1)
+}

@@ -1,0 +1,184 @@
+//! Runs the main file as `python3 main.py` does, up to the last exception.
+//!
+//! CPython's own function for it ends the process on `SystemExit`, by taking down everything that was preloaded.
+//! So its steps are made here, one by one, in its order.
+
+use crate::python::{Object, Python, Raised, SourceFile};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// How a program came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The code it will exit with if nothing goes wrong while it ends.
+    Exit(i32),
+    /// Nobody caught the exception of SIGINT, so it has to look as if that had killed it.
+    Interrupted,
+}
+
+const FAILED: Ending = Ending::Exit(1);
+
+pub(crate) fn run(python: Python, main: Object, program_name: &CStr, path: &CStr) -> Ending {
+    match prepare(python, path) {
+        Ok(Main::File(name)) => match SourceFile::open(&name) {
+            Ok(file) => run_file(python, main, &name, file),
+            Err(error) => cannot_open(python, program_name, &name, &error),
+        },
+        Ok(Main::Importable) => match run_importable(python) {
+            Ok(_) => Ending::Exit(0),
+            Err(Raised) => ended_by_exception(python, false, || ()),
+        },
+        Err(Raised) => ended_by_exception(python, false, || ()),
+    }
+}
+
+enum Main {
+    /// A source file, by its absolute name.
+    File(CString),
+    /// A directory or an archive with a `__main__` in it.
+    Importable,
+}
+
+/// Finds out what the main file is, and puts its place at the head of `sys.path`.
+fn prepare(python: Python, path: &CStr) -> Result<Main, Raised> {
+    let name = absolute(path);
+    let text = python.text(name.to_bytes())?;
+    let importable = !python.importer(&text)?.is_none();
+    let directory = if importable { text } else { python.text(&directory_of(path))? };
+    let flag = |name| python.sys(c"flags").and_then(|flags| flags.attribute(name).ok());
+    // One of them is new in Python 3.11, and asking older ones raises.
+    let closed =
+        [c"isolated", c"safe_path"].into_iter().filter_map(flag).any(|flag| flag.to_number() != Some(0));
+    python.clear_error();
+    if importable || !closed {
+        python.sys(c"path").ok_or(Raised)?.prepend(&directory)?;
+    }
+    Ok(if importable { Main::Importable } else { Main::File(name) })
+}
+
+/// What the interpreter calls a file that is given relative to the working directory.
+fn absolute(path: &CStr) -> CString {
+    let bytes = path.to_bytes();
+    if bytes.starts_with(b"/") {
+        return path.to_owned();
+    }
+    let Ok(directory) = std::env::current_dir() else { return path.to_owned() };
+    let mut whole = directory.into_os_string().into_vec();
+    whole.push(b'/');
+    whole.extend_from_slice(bytes.strip_prefix(b"./").unwrap_or(bytes));
+    CString::new(whole).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Where the main file really lies, or, if it does not exist, is said to.
+fn directory_of(path: &CStr) -> Vec<u8> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let real = std::fs::canonicalize(path);
+    let parent = real.as_deref().unwrap_or(path).parent();
+    parent.map(|parent| parent.as_os_str().as_bytes().to_vec()).unwrap_or_default()
+}
+
+fn run_file(python: Python, main: Object, name: &CStr, file: SourceFile) -> Ending {
+    let names = main.namespace();
+    drop(main);
+    if describe_main(python, &names, name).is_err() {
+        return ended_by_exception(python, false, || ());
+    }
+    let ran = python.execute_file(file, name, &names);
+    let interrupted = ran.is_err() && python.was_interrupted();
+    flush(python);
+    let forget = || {
+        for name in [c"__file__", c"__cached__"] {
+            if names.remove(name).is_err() {
+                python.clear_error();
+            }
+        }
+    };
+    match ran {
+        Ok(_) => {
+            forget();
+            Ending::Exit(0)
+        }
+        Err(Raised) => ended_by_exception(python, interrupted, forget),
+    }
+}
+
+fn describe_main(python: Python, names: &Object, name: &CStr) -> Result<(), Raised> {
+    let text = python.text(name.to_bytes())?;
+    names.set(c"__file__", &text)?;
+    names.set(c"__cached__", &python.none())?;
+    let loaders = python.import(c"_frozen_importlib_external")?;
+    let loader = loaders.call_method(c"SourceFileLoader", &[&python.text(b"__main__")?, &text])?;
+    names.set(c"__loader__", &loader)
+}
+
+fn run_importable(python: Python) -> Result<Object, Raised> {
+    let run = python.import(c"runpy")?.attribute(c"_run_module_as_main")?;
+    let alter_arguments = python.none();
+    run.call(&[&python.text(b"__main__")?, &alter_arguments])
+}
+
+fn cannot_open(python: Python, program_name: &CStr, name: &CStr, error: &std::io::Error) -> Ending {
+    let shown = python.text(name.to_bytes()).and_then(|text| text.representation());
+    let shown = shown.ok().and_then(|text| text.to_string_lossy()).unwrap_or_default();
+    let errno = error.raw_os_error().unwrap_or_default();
+    // SAFETY: a C string of libc, which nobody changes before it has been copied.
+    let reason = unsafe { CStr::from_ptr(libc::strerror(errno)) }.to_string_lossy();
+    eprintln!("{}: can't open file {shown}: [Errno {errno}] {reason}", program_name.to_string_lossy());
+    Ending::Exit(2)
+}
+
+/// Both streams, whatever they have become; errors do not matter yet.
+fn flush(python: Python) {
+    let error = python.take_error();
+    for name in [c"stderr", c"stdout"] {
+        if python.sys(name).is_some_and(|stream| stream.call_method(c"flush", &[]).is_err()) {
+            python.clear_error();
+        }
+    }
+    python.put_error_back(error);
+}
+
+/// The exception nobody caught. `forget` comes after it was reported, but not at an exit: there the interpreter
+/// does not come to it.
+fn ended_by_exception(python: Python, interrupted: bool, forget: impl FnOnce()) -> Ending {
+    if python.exit_was_asked_for() {
+        return Ending::Exit(exit_code(python));
+    }
+    python.print_error();
+    forget();
+    if interrupted { Ending::Interrupted } else { FAILED }
+}
+
+/// The code a `SystemExit` asks for: its number, 0 for none, or 1 and its text on standard error.
+fn exit_code(python: Python) -> i32 {
+    unsafe extern "C" {
+        static stdout: *mut libc::FILE;
+    }
+    // SAFETY: a stream of libc, which may be flushed at any time.
+    unsafe { libc::fflush(stdout) };
+    let [class, value, traceback] = python.take_error();
+    let wanted = match &value {
+        Some(exit) if exit.is_exit() => exit.attribute(c"code").ok().or_else(|| value.clone()),
+        _ => value.clone(),
+    };
+    python.clear_error();
+    let code = match wanted {
+        None => 0,
+        Some(wanted) if wanted.is_none() => 0,
+        Some(wanted) => wanted.to_number().map(|number| number as i32).unwrap_or_else(|| {
+            match python.sys(c"stderr").filter(|stream| !stream.is_none()) {
+                Some(stderr) => drop(wanted.write_to(&stderr)),
+                None => eprint!(
+                    "{}",
+                    wanted.text().ok().and_then(|text| text.to_string_lossy()).unwrap_or_default()
+                ),
+            }
+            python.clear_error();
+            python.end_line_on_stderr();
+            1
+        }),
+    };
+    drop((class, value, traceback));
+    code
+}

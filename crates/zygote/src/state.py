@@ -1,0 +1,48 @@
+"""What a forked interpreter has to renew or to learn before it may pass for one that has just started.
+
+`refresh` renews what its parent had: random states, and what was found out about another process. `adopt` tells it
+what only the request knows. No program can reach them: they are in no module, and no frame of theirs is left.
+"""
+
+import gc
+import os
+import sys
+import time
+
+
+def refresh():
+    loaded = sys.modules.get
+    # `random` renews itself: it has asked to be told of forks
+    if numpy := loaded("numpy.random"):
+        numpy.seed()
+    if ssl := loaded("_ssl"):
+        # It renews itself when it sees another process id, and two namespaces can have the same
+        ssl.RAND_add(os.urandom(32), 32.0)
+    if tempfile := loaded("tempfile"):
+        tempfile._name_sequence = tempfile.tempdir = None
+    if uuid := loaded("uuid"):
+        uuid._node = uuid._last_timestamp = None
+    if platform := loaded("platform"):
+        # Knows the host by name
+        platform._uname_cache = None
+        platform._platform_cache.clear()
+    if threading := loaded("threading"):
+        threading.main_thread()._set_native_id()
+    if process := loaded("multiprocessing.process"):
+        process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
+        process.ORIGINAL_DIR = os.getcwd()
+    # Everything up to here belongs to the interpreter
+    gc.freeze()
+
+
+def adopt(arguments, environment):
+    sys.argv[:] = arguments
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[-1:] = arguments
+    zone = os.environ.get("TZ")
+    os.environ._data.clear()
+    os.environ._data.update(environment)
+    if os.environ.get("TZ") != zone:
+        time.tzset()
+    if logging := sys.modules.get("logging"):
+        logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
