@@ -104,7 +104,7 @@ impl Ready {
     pub fn fork(&self, stage: &Stage, streams: [OwnedFd; 3], life: fn() -> !) -> Result<Pid, JailError> {
         match sys::fork(&self.proof).at(Step::Exec, "fork")? {
             Some(pid) => Ok(pid),
-            None => match rungs(stage, &streams, &|rung| self.climb(rung)).and_then(|()| readable_again()) {
+            None => match rungs(stage, &streams, &|rung| self.climb_as_copy(rung)) {
                 Ok(()) => life(),
                 Err(error) => {
                     // Nobody is left to tell when this fails.
@@ -113,6 +113,18 @@ impl Ready {
                 }
             },
         }
+    }
+
+    /// One rung more, below the last.
+    fn climb_as_copy(&self, rung: Rung) -> Result<(), JailError> {
+        if rung == Rung::Filter {
+            // A change of ids has made it unreadable again.
+            readable_again()?;
+            if self.init.cgroup == CgroupKind::None {
+                Filter::stays_readable().install().at(Step::Seccomp, "seccomp")?;
+            }
+        }
+        self.climb(rung)
     }
 
     fn climb(&self, rung: Rung) -> Result<(), JailError> {

@@ -37,6 +37,20 @@ pub(super) fn without(number: u32) -> Vec<sock_filter> {
     vec![load(NR), jump(BPF_JEQ, number, 0, 1), errno(libc::ENOSYS), answer(SECCOMP_RET_ALLOW)]
 }
 
+/// A filter to put before the other one: `prctl` makes nobody unreadable.
+pub(super) fn readable() -> Vec<sock_filter> {
+    vec![
+        load(NR),
+        jump(BPF_JEQ, libc::SYS_prctl as u32, 0, 5),
+        load(ARGS),
+        jump(BPF_JEQ, libc::PR_SET_DUMPABLE as u32, 0, 3),
+        load(ARGS + 8),
+        jump(BPF_JEQ, 1, 1, 0),
+        errno(libc::EPERM),
+        answer(SECCOMP_RET_ALLOW),
+    ]
+}
+
 /// Appends a binary search over the steps. Every path through it ends in an answer.
 fn search(program: &mut Vec<sock_filter>, steps: &[Step]) {
     let (lower, upper) = steps.split_at(steps.len() / 2);

@@ -170,3 +170,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_copy_that_nobody_counts_stays_readable() {
+    let filter = super::super::Filter::stays_readable();
+    let answer = |nr: i64, args: [u64; 2]| {
+        let args = [args[0], args[1], 0, 0, 0, 0];
+        run(filter.instructions(), &Call { arch: HERE.audit, nr: nr as u32, args }).action
+    };
+    let dumpable = libc::PR_SET_DUMPABLE as u64;
+    assert_eq!(answer(libc::SYS_prctl, [dumpable, 0]), EPERM);
+    assert_eq!(answer(libc::SYS_prctl, [dumpable | GARBAGE, GARBAGE]), EPERM);
+    assert_eq!(answer(libc::SYS_prctl, [dumpable, 2]), EPERM);
+    assert_eq!(answer(libc::SYS_prctl, [dumpable, 1]), SECCOMP_RET_ALLOW);
+    assert_eq!(answer(libc::SYS_prctl, [libc::PR_SET_NAME as u64, 0]), SECCOMP_RET_ALLOW);
+    assert_eq!(answer(libc::SYS_read, [dumpable, 0]), SECCOMP_RET_ALLOW);
+}
