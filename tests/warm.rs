@@ -77,8 +77,18 @@ fn shelf(engine: &Engine, language: &str) -> ShelfReport {
     engine.pool().into_iter().find(|shelf| shelf.language == language).unwrap()
 }
 
-/// The languages that wait, with a program that says a number and its own process id.
-const WAITING: [(&str, &str, &str); 1] = [("javascript", "node", "console.log(6 * 7, process.pid)")];
+/// One language of each kind that waits: by an interpreter that was started, and by a copy of one that was. Its name
+/// as a process, and a program that says a number and its own process id.
+const WAITING: [(&str, &str, &str); 2] = [
+    ("javascript", "node", "console.log(6 * 7, process.pid)"),
+    ("python", "python3", "import os; print(6 * 7, os.getpid())"),
+];
+
+/// Programs that wait in sandboxes, as the host sees them.
+fn waiting(name: &str) -> Vec<u32> {
+    let inside = |pid: &u32| host::inner_pid(*pid).is_some_and(|inner| inner != *pid && inner != 1);
+    below_us().into_iter().filter(|(_, who)| who == name).map(|(pid, _)| pid).filter(inside).collect()
+}
 
 #[test]
 fn one_that_waits_is_taken_once_and_another_takes_its_place() {
@@ -138,8 +148,7 @@ fn the_dead_are_never_handed_out() {
         for (language, name, code) in WAITING {
             run(&engine, language, code).await;
             full(&engine).await;
-            let waiting: Vec<u32> =
-                below_us().into_iter().filter(|(_, who)| who == name).map(|(pid, _)| pid).collect();
+            let waiting = waiting(name);
             assert!(waiting.len() >= FEW.min, "{waiting:?}");
             waiting.iter().for_each(|pid| kill(*pid));
             while below_us().iter().any(|(pid, _)| waiting.contains(pid)) {
@@ -212,6 +221,43 @@ fn killing_programs_and_pid_1_loses_no_request() {
 }
 
 #[test]
+fn killing_the_interpreter_that_is_copied_loses_no_request() {
+    survives(&["python3"], "python", "import os; print(6 * 7, os.getpid())");
+}
+
+/// Whatever makes numbers nobody can guess makes others in each copy.
+#[test]
+fn no_two_copies_throw_the_same_dice() {
+    const RUNS: usize = 1000;
+    let code = "import os, random, secrets, tempfile, uuid\nprint(random.random(), uuid.uuid4(), secrets.token_hex(8), tempfile.mktemp(), os.urandom(8).hex(), *random.sample(range(10**9), 1))";
+    let numpy = "import numpy\nprint(numpy.random.rand(), numpy.random.default_rng().integers(10**15))";
+    with_pool(PoolSettings { min: 4, max: 16, ..FEW }, |engine| async move {
+        for (code, runs) in [(code, RUNS), (numpy, RUNS / 5)] {
+            let mut seen = HashSet::new();
+            let mut hits = 0;
+            for _ in 0..runs / 4 {
+                let asked: Vec<_> = (0..4)
+                    .map(|_| {
+                        let engine = engine.clone();
+                        tokio::task::spawn_local(async move { run(&engine, "python", code).await })
+                    })
+                    .collect();
+                for one in asked {
+                    let done = one.await.unwrap();
+                    assert_eq!(done.status, Status::Success, "{done:?}");
+                    hits += usize::from(done.start == Start::Hit);
+                    assert_ne!(done.start, Start::Cold);
+                    for word in text(&done.stdout).split_whitespace() {
+                        assert!(seen.insert(word.to_owned()), "`{word}` came twice");
+                    }
+                }
+            }
+            assert!(hits > runs / 4, "only {hits} of {runs} came from the pool");
+        }
+    });
+}
+
+#[test]
 fn what_waits_uses_no_time() {
     with_pool(PoolSettings { min: 4, ..FEW }, |engine| async move {
         for (language, _, code) in WAITING {
@@ -232,7 +278,7 @@ fn what_nobody_wants_is_taken_down() {
         for (language, name, code) in WAITING {
             run(&engine, language, code).await;
             full(&engine).await;
-            let count = || below_us().iter().filter(|(_, who)| who == name).count();
+            let count = || waiting(name).len();
             assert!(count() >= FEW.min);
             let patience = Instant::now() + PATIENCE;
             while count() > 0 {

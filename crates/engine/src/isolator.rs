@@ -12,6 +12,7 @@ use crate::runtime::plan::Places;
 use crate::{EngineError, Layer, Network, Profile};
 use async_trait::async_trait;
 use jail::spec::{BoxUsage, HostDir};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use tokio::net::UnixStream;
@@ -44,6 +45,8 @@ pub struct Zygote {
     pub source: String,
     /// Its environment, which its copies have too.
     pub env: Vec<(String, String)>,
+    /// Variables that are set while it loads modules.
+    pub load_env: BTreeMap<String, String>,
     /// Modules it has loaded.
     pub preload: Vec<String>,
     /// What it and each copy have done once, so that a program does not do it for the first time.

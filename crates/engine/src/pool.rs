@@ -38,6 +38,8 @@ impl Default for PoolSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) language: String,
+    /// Which of the sets of modules of that language is loaded.
+    pub(crate) set: Option<usize>,
     pub(crate) limits: BoxLimits,
     pub(crate) network: Network,
     pub(crate) profile: Profile,
@@ -49,6 +51,8 @@ pub(crate) struct Key {
 pub struct ShelfReport {
     /// Language of its programs.
     pub language: String,
+    /// Which of the sets of modules of that language is loaded, if any is.
+    pub set: Option<usize>,
     /// How many wait.
     pub depth: usize,
     /// How many it would like to have.
@@ -210,6 +214,7 @@ impl Pool {
         let now = Instant::now();
         let report = |(key, shelf): (&Key, &Shelf)| ShelfReport {
             language: key.language.clone(),
+            set: key.set,
             depth: shelf.ready.len(),
             target: shelf.target(&self.settings, now),
             hits: shelf.hits,

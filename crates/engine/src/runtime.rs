@@ -118,6 +118,26 @@ pub struct Park {
     /// A program that it and each copy run once while nobody waits.
     #[serde(default)]
     pub warm_up: String,
+    /// Variables that are set while modules are loaded, and never seen by a program.
+    #[serde(default)]
+    pub load_env: BTreeMap<String, String>,
+    /// Words at the beginning of a line after which it names a module.
+    #[serde(default)]
+    pub import_words: Vec<String>,
+    /// Modules too large to be loaded for everybody: for each set an interpreter of its own.
+    #[serde(default, rename = "set")]
+    pub sets: Vec<PreloadSet>,
+}
+
+/// Modules that are loaded for the programs that want them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreloadSet {
+    /// Which, beside those for everybody.
+    pub preload: Vec<String>,
+    /// What is run once beside what everybody runs.
+    #[serde(default)]
+    pub warm_up: String,
 }
 
 /// Variables that every program's libraries look at when it starts.
@@ -133,6 +153,39 @@ impl Park {
             known.strip_suffix('*').map_or(name == known, |beginning| name.starts_with(beginning))
         });
         first.is_none_or(|known| known.starts_with('!'))
+    }
+}
+
+impl Park {
+    /// The set nearest to what these files import: one that lacks as few as possible of what they want, and of those
+    /// the smallest. None for a program that wants nothing of any set.
+    pub fn set_for<'f>(&self, files: impl Iterator<Item = &'f [u8]>) -> Option<usize> {
+        if self.sets.is_empty() {
+            return None;
+        }
+        let known = |name: &str| self.sets.iter().any(|set| set.preload.iter().any(|module| module == name));
+        let wanted: Vec<&str> =
+            files.flat_map(|file| self.imports(file)).filter(|name| known(name)).collect();
+        let lacking = |modules: &[String]| {
+            wanted.iter().filter(|name| !modules.iter().any(|module| module == *name)).count()
+        };
+        let sets = self.sets.iter().enumerate().map(|(index, set)| (Some(index), set.preload.as_slice()));
+        let all = std::iter::once((None, [].as_slice())).chain(sets);
+        all.min_by_key(|(_, modules)| (lacking(modules), modules.len())).and_then(|(index, _)| index)
+    }
+
+    /// Modules a file names, as far as a glance at the beginnings of its lines tells.
+    fn imports<'f>(&self, file: &'f [u8]) -> Vec<&'f str> {
+        let lines = file.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+        let mut names = Vec::new();
+        for line in lines {
+            let Some((word, rest)) = line.trim_start().split_once(' ') else { continue };
+            if self.import_words.iter().any(|known| known == word) {
+                let end = |c: char| !c.is_alphanumeric() && c != '_';
+                names.extend(rest.split(',').filter_map(|part| part.trim().split(end).next()));
+            }
+        }
+        names
     }
 }
 

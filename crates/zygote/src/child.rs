@@ -21,7 +21,8 @@ pub(crate) fn live(world: World) -> ! {
     python.after_fork();
     // Only makes the program faster, and did work in the zygote.
     let _ = world.warm_up.run(python);
-    let main = match world.refresh.call(&[]).and_then(|_| fresh_main(python)) {
+    let main = match rehearse(&world).and_then(|()| world.refresh.call(&[])).and_then(|_| fresh_main(python))
+    {
         Ok(main) => main,
         Err(Raised) => fail(&python.describe_error()),
     };
@@ -41,8 +42,15 @@ pub(crate) fn live(world: World) -> ! {
     if adopt(python, &world.adopt, &header).is_err() {
         fail(&python.describe_error());
     }
-    let ending = program::run(python, main, &world.program_name, &header.arguments[0]);
-    finish::finish(python, &world.streams, ending)
+    let ending = program::run(python, &world.usual, main, &world.program_name, &header.arguments[0]);
+    finish::finish(python, world.usual, ending)
+}
+
+/// Everything that will be done once the program is known, but for the program.
+fn rehearse(world: &World) -> Result<(), Raised> {
+    let header = Header { arguments: vec![c"main.py".into()], variables: Vec::new() };
+    adopt(world.python, &world.adopt, &header)?;
+    program::rehearse(world.python, &world.usual)
 }
 
 /// A `__main__` like the one Python made at its start. That one lies among what garbage collection leaves alone,

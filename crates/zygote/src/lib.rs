@@ -10,6 +10,7 @@
 mod child;
 mod finish;
 mod header;
+mod memory;
 mod program;
 mod python;
 mod settings;
@@ -49,8 +50,8 @@ static WORLD: OneThread<start::World> = OneThread(Cell::new(None));
 /// # Safety
 ///
 /// Only the start of a C program may call it, as it would call libc's.
-#[cfg(not(test))]
-#[unsafe(no_mangle)]
+// The tests of this crate are a program themselves, whose start is none of our business.
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn __libc_start_main(
     main: Main,
     argc: c_int,
@@ -79,6 +80,7 @@ extern "C" fn main_instead(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut 
         (None, None) => return 1,
     };
     let served = settings.and_then(|settings| start::World::start(&settings, argc, argv)).and_then(|world| {
+        memory::use_large_pages();
         world.python.before_fork();
         veil::draw();
         WORLD.0.set(Some(world));

@@ -3,8 +3,11 @@
 //! CPython's own function for it ends the process on `SystemExit`, by taking down everything that was preloaded.
 //! So its steps are made here, one by one, in its order.
 
+use crate::finish::Usual;
 use crate::python::{Object, Python, Raised, SourceFile};
 use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -19,18 +22,30 @@ pub(crate) enum Ending {
 
 const FAILED: Ending = Ending::Exit(1);
 
-pub(crate) fn run(python: Python, main: Object, program_name: &CStr, path: &CStr) -> Ending {
+pub(crate) fn run(python: Python, usual: &Usual, main: Object, program_name: &CStr, path: &CStr) -> Ending {
     match prepare(python, path) {
         Ok(Main::File(name)) => match SourceFile::open(&name) {
-            Ok(file) => run_file(python, main, &name, file),
+            Ok(file) => run_file(python, usual, main, &name, file),
             Err(error) => cannot_open(python, program_name, &name, &error),
         },
         Ok(Main::Importable) => match run_importable(python) {
             Ok(_) => Ending::Exit(0),
-            Err(Raised) => ended_by_exception(python, false, || ()),
+            Err(Raised) => ended_by_exception(python, usual, false, || ()),
         },
-        Err(Raised) => ended_by_exception(python, false, || ()),
+        Err(Raised) => ended_by_exception(python, usual, false, || ()),
     }
+}
+
+/// Makes the way of a program with an empty one, so that what it needs lies ready. Leaves nothing behind.
+pub(crate) fn rehearse(python: Python, usual: &Usual) -> Result<(), Raised> {
+    const EMPTY: &CStr = c"/dev/null";
+    let main = python.module(c"__main__")?;
+    main.namespace().set(c"__builtins__", &python.import(c"builtins")?)?;
+    if let Ok(file) = SourceFile::open(EMPTY) {
+        run_file(python, usual, main, EMPTY, file);
+    }
+    usual.rehearse(python);
+    Ok(())
 }
 
 enum Main {
@@ -44,7 +59,11 @@ enum Main {
 fn prepare(python: Python, path: &CStr) -> Result<Main, Raised> {
     let name = absolute(path);
     let text = python.text(name.to_bytes())?;
-    let importable = !python.importer(&text)?.is_none();
+    let importable = looks_importable(&name) && !python.importer(&text)?.is_none();
+    if !importable {
+        // What the interpreter remembers of a file it has asked its importers about.
+        python.sys(c"path_importer_cache").ok_or(Raised)?.set_item(&text, &python.none())?;
+    }
     let directory = if importable { text } else { python.text(&directory_of(path))? };
     let flag = |name| python.sys(c"flags").and_then(|flags| flags.attribute(name).ok());
     // One of them is new in Python 3.11, and asking older ones raises.
@@ -55,6 +74,20 @@ fn prepare(python: Python, path: &CStr) -> Result<Main, Raised> {
         python.sys(c"path").ok_or(Raised)?.prepend(&directory)?;
     }
     Ok(if importable { Main::Importable } else { Main::File(name) })
+}
+
+/// Whether it is a directory or could be an archive: those end in a record with this mark and a comment. Asking the
+/// interpreter takes longer than running a short program.
+fn looks_importable(name: &CStr) -> bool {
+    const MARK: &[u8] = b"PK\x05\x06";
+    const RECORD: u64 = 22 + 0xffff;
+    let Ok(mut file) = File::open(OsStr::from_bytes(name.to_bytes())) else { return false };
+    let mut end = Vec::new();
+    let read = file.metadata().and_then(|about| {
+        file.seek(SeekFrom::Start(about.len().saturating_sub(RECORD)))?;
+        file.read_to_end(&mut end)
+    });
+    read.is_err() || end.windows(MARK.len()).any(|window| window == MARK)
 }
 
 /// What the interpreter calls a file that is given relative to the working directory.
@@ -78,11 +111,11 @@ fn directory_of(path: &CStr) -> Vec<u8> {
     parent.map(|parent| parent.as_os_str().as_bytes().to_vec()).unwrap_or_default()
 }
 
-fn run_file(python: Python, main: Object, name: &CStr, file: SourceFile) -> Ending {
+fn run_file(python: Python, usual: &Usual, main: Object, name: &CStr, file: SourceFile) -> Ending {
     let names = main.namespace();
     drop(main);
     if describe_main(python, &names, name).is_err() {
-        return ended_by_exception(python, false, || ());
+        return ended_by_exception(python, usual, false, || ());
     }
     let ran = python.execute_file(file, name, &names);
     let interrupted = ran.is_err() && python.was_interrupted();
@@ -99,7 +132,7 @@ fn run_file(python: Python, main: Object, name: &CStr, file: SourceFile) -> Endi
             forget();
             Ending::Exit(0)
         }
-        Err(Raised) => ended_by_exception(python, interrupted, forget),
+        Err(Raised) => ended_by_exception(python, usual, interrupted, forget),
     }
 }
 
@@ -141,44 +174,36 @@ fn flush(python: Python) {
 
 /// The exception nobody caught. `forget` comes after it was reported, but not at an exit: there the interpreter
 /// does not come to it.
-fn ended_by_exception(python: Python, interrupted: bool, forget: impl FnOnce()) -> Ending {
+fn ended_by_exception(python: Python, usual: &Usual, interrupted: bool, forget: impl FnOnce()) -> Ending {
     if python.exit_was_asked_for() {
-        return Ending::Exit(exit_code(python));
+        return exit_code(python, usual);
     }
     python.print_error();
     forget();
     if interrupted { Ending::Interrupted } else { FAILED }
 }
 
-/// The code a `SystemExit` asks for: its number, 0 for none, or 1 and its text on standard error.
-fn exit_code(python: Python) -> i32 {
+/// The code a `SystemExit` asks for. What is more than a number is left to the interpreter, which does not return.
+fn exit_code(python: Python, usual: &Usual) -> Ending {
     unsafe extern "C" {
         static stdout: *mut libc::FILE;
     }
     // SAFETY: a stream of libc, which may be flushed at any time.
     unsafe { libc::fflush(stdout) };
-    let [class, value, traceback] = python.take_error();
-    let wanted = match &value {
-        Some(exit) if exit.is_exit() => exit.attribute(c"code").ok().or_else(|| value.clone()),
-        _ => value.clone(),
-    };
+    let error = python.take_error();
+    let code = error[1].as_ref().map_or(Ok(python.none()), |value| match value.is_exit() {
+        true => value.attribute(c"code"),
+        false => Ok(value.clone()),
+    });
+    let number = code.ok().and_then(|code| if code.is_none() { Some(0) } else { code.to_number() });
     python.clear_error();
-    let code = match wanted {
-        None => 0,
-        Some(wanted) if wanted.is_none() => 0,
-        Some(wanted) => wanted.to_number().map(|number| number as i32).unwrap_or_else(|| {
-            match python.sys(c"stderr").filter(|stream| !stream.is_none()) {
-                Some(stderr) => drop(wanted.write_to(&stderr)),
-                None => eprint!(
-                    "{}",
-                    wanted.text().ok().and_then(|text| text.to_string_lossy()).unwrap_or_default()
-                ),
-            }
-            python.clear_error();
-            python.end_line_on_stderr();
-            1
-        }),
-    };
-    drop((class, value, traceback));
-    code
+    match number {
+        Some(number) => Ending::Exit(number as i32),
+        None => {
+            usual.let_garbage_be_collected(python);
+            python.put_error_back(error);
+            python.print_error();
+            FAILED
+        }
+    }
 }

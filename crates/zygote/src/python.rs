@@ -3,9 +3,11 @@
 //! The library is not linked with any Python: it is loaded into one, and looks up what it needs by name. Only
 //! documented functions that CPython 3.9 to 3.14 have are used, so one build serves them all.
 
+mod interpreter;
 mod object;
 
-pub(crate) use object::{Identity, Object, Python, Raised, SourceFile};
+pub(crate) use interpreter::{Python, Raised, SourceFile};
+pub(crate) use object::{Identity, Object};
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 
@@ -37,6 +39,8 @@ macro_rules! interface {
             pub(super) integer: Raw,
             /// The class of weak references.
             pub(super) weak_reference: Raw,
+            /// The class of modules.
+            pub(super) module: Raw,
             pub(super) system_exit: *const Raw,
             pub(super) keyboard_interrupt: *const Raw,
         }
@@ -53,6 +57,7 @@ macro_rules! interface {
                     none: symbol("_Py_NoneStruct\0")?,
                     integer: symbol("PyLong_Type\0")?,
                     weak_reference: symbol("_PyWeakref_RefType\0")?,
+                    module: symbol("PyModule_Type\0")?,
                     system_exit: symbol("PyExc_SystemExit\0")?.cast(),
                     keyboard_interrupt: symbol("PyExc_KeyboardInterrupt\0")?.cast(),
                 })
@@ -67,13 +72,13 @@ interface! {
     PyConfig_Clear: fn(*mut Config);
     Py_InitializeFromConfig: fn(*const Config) -> Status;
     Py_FinalizeEx: fn() -> c_int;
-    Py_MakePendingCalls: fn() -> c_int;
     PyOS_BeforeFork: fn();
     PyOS_AfterFork_Child: fn();
     PyInterpreterState_Head: fn() -> Raw;
     PyInterpreterState_Next: fn(Raw) -> Raw;
     PyInterpreterState_ThreadHead: fn(Raw) -> Raw;
     PyThreadState_Next: fn(Raw) -> Raw;
+    PyGC_Collect: fn() -> isize;
     Py_CompileString: fn(*const c_char, *const c_char, c_int) -> Raw;
     PyEval_EvalCode: fn(Raw, Raw, Raw) -> Raw;
     PyRun_FileExFlags: fn(*mut libc::FILE, *const c_char, c_int, Raw, Raw, c_int, Raw) -> Raw;
@@ -83,7 +88,7 @@ interface! {
     PyModule_New: fn(*const c_char) -> Raw;
     PyModule_GetDict: fn(Raw) -> Raw;
     PySys_GetObject: fn(*const c_char) -> Raw;
-    PySys_WriteStderr: fn(*const c_char);
+    PySys_SetObject: fn(*const c_char, Raw) -> c_int;
     PyErr_Occurred: fn() -> Raw;
     PyErr_ExceptionMatches: fn(Raw) -> c_int;
     PyErr_Fetch: fn(*mut Raw, *mut Raw, *mut Raw);
@@ -91,7 +96,6 @@ interface! {
     PyErr_NormalizeException: fn(*mut Raw, *mut Raw, *mut Raw);
     PyErr_Clear: fn();
     PyErr_Print: fn();
-    PyErr_WriteUnraisable: fn(Raw);
     Py_IncRef: fn(Raw);
     Py_DecRef: fn(Raw);
     PyObject_GetAttrString: fn(Raw, *const c_char) -> Raw;
@@ -103,7 +107,6 @@ interface! {
     PyObject_IsInstance: fn(Raw, Raw) -> c_int;
     PyType_GetFlags: fn(Raw) -> c_ulong;
     PyType_GetSlot: fn(Raw, c_int) -> Raw;
-    PyFile_WriteObject: fn(Raw, Raw, c_int) -> c_int;
     PyTuple_New: fn(isize) -> Raw;
     PyTuple_SetItem: fn(Raw, isize, Raw) -> c_int;
     PyList_New: fn(isize) -> Raw;
@@ -117,7 +120,11 @@ interface! {
     PyDict_GetItemString: fn(Raw, *const c_char) -> Raw;
     PyDict_SetItemString: fn(Raw, *const c_char, Raw) -> c_int;
     PyDict_DelItemString: fn(Raw, *const c_char) -> c_int;
+    PyDict_GetItem: fn(Raw, Raw) -> Raw;
+    PyDict_Clear: fn(Raw);
+    PyDict_Next: fn(Raw, *mut isize, *mut Raw, *mut Raw) -> c_int;
     PyDict_SetItem: fn(Raw, Raw, Raw) -> c_int;
+    PyWeakref_NewRef: fn(Raw, Raw) -> Raw;
     PyUnicode_DecodeFSDefaultAndSize: fn(*const c_char, isize) -> Raw;
     PyUnicode_AsUTF8AndSize: fn(Raw, *mut isize) -> *const c_char;
     PyBytes_FromStringAndSize: fn(*const c_char, isize) -> Raw;

@@ -4,7 +4,8 @@
 //! starts, so that no program finds them: neither in its environment nor in the memory `/proc` shows of it.
 
 use serde::Deserialize;
-use std::ffi::{CStr, c_char};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char};
 
 const SETTINGS: &CStr = c"SANDBOXD_ZYGOTE";
 /// What only the loader has to know.
@@ -20,6 +21,9 @@ pub(crate) struct Settings {
     /// Python source that is executed here and again in each child. What it writes goes nowhere.
     #[serde(default)]
     pub(crate) warm_up: String,
+    /// Variables that are set while modules are imported.
+    #[serde(default)]
+    pub(crate) load_env: BTreeMap<String, String>,
 }
 
 impl Settings {
@@ -31,6 +35,32 @@ impl Settings {
             serde_json::from_slice(&text)
                 .map_err(|error| format!("`{}`: {error}", SETTINGS.to_string_lossy())),
         )
+    }
+}
+
+/// Variables that are there until this is dropped. Python does not see them, but what it loads does.
+pub(crate) struct Lent(Vec<CString>);
+
+impl Lent {
+    pub(crate) fn new(variables: &BTreeMap<String, String>) -> Lent {
+        let pairs = variables.iter().filter_map(|(name, value)| {
+            Some((CString::new(name.as_str()).ok()?, CString::new(value.as_str()).ok()?))
+        });
+        let lend = |(name, value): (CString, CString)| {
+            // SAFETY: two C strings, which libc copies; there is one thread.
+            unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
+            name
+        };
+        Lent(pairs.map(lend).collect())
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            // SAFETY: a C string; there is one thread.
+            unsafe { libc::unsetenv(name.as_ptr()) };
+        }
     }
 }
 
@@ -61,7 +91,7 @@ mod tests {
         let read = |text| serde_json::from_str::<Settings>(text);
         assert_eq!(read("{}").unwrap(), Settings::default());
         let some = read(r#"{"preload": ["re"], "warm_up": "1"}"#).unwrap();
-        assert_eq!(some, Settings { preload: vec!["re".into()], warm_up: "1".into() });
+        assert_eq!(some, Settings { preload: vec!["re".into()], warm_up: "1".into(), ..Settings::default() });
         assert!(read(r#"{"preloads": []}"#).is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! Everything that can be done before a program is known, once, in the zygote.
 
-use crate::finish::Streams;
+use crate::finish::Usual;
 use crate::python::{Object, Python, Raised};
-use crate::settings::Settings;
+use crate::settings::{Lent, Settings};
 use crate::signals::Signals;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(crate) struct World {
     /// Functions of `state.py`.
     pub(crate) refresh: Object,
     pub(crate) adopt: Object,
-    pub(crate) streams: Streams,
+    pub(crate) usual: Usual,
 }
 
 pub(crate) const LOCALE: &CStr = c"LC_CTYPE";
@@ -40,6 +40,7 @@ impl World {
         let locale = if locale_before.is_none() { variable(LOCALE) } else { None };
         let failed = |Raised| python.describe_error();
 
+        let lent = Lent::new(&settings.load_env);
         for name in &settings.preload {
             let c_name = CString::new(name.as_str()).map_err(|error| error.to_string())?;
             if python.import(&c_name).is_err() {
@@ -47,6 +48,7 @@ impl World {
             }
             expect_one_thread(name)?;
         }
+        drop(lent);
         let gc_was_there = python.modules().get(c"gc").is_some();
         let state = python.globals().map_err(failed)?;
         let source = CString::new(include_str!("state.py")).map_err(|error| error.to_string())?;
@@ -59,6 +61,7 @@ impl World {
         warm_up.run(python).map_err(|problem| format!("warm-up: {problem}"))?;
         expect_one_thread("the warm-up")?;
 
+        let usual = Usual::now(python).map_err(failed)?;
         set_aside(python).map_err(failed)?;
         if !gc_was_there {
             // Only we have imported it.
@@ -73,7 +76,7 @@ impl World {
             warm_up,
             refresh,
             adopt,
-            streams: Streams::now(python),
+            usual,
         })
     }
 }

@@ -9,14 +9,16 @@ import os
 import sys
 import time
 
+parent = os.getpid()
+
 
 def refresh():
     loaded = sys.modules.get
     # `random` renews itself: it has asked to be told of forks
     if numpy := loaded("numpy.random"):
         numpy.seed()
-    if ssl := loaded("_ssl"):
-        # It renews itself when it sees another process id, and two namespaces can have the same
+    if os.getpid() == parent and (ssl := loaded("_ssl")):
+        # It renews itself when it sees another process id, but in a namespace of its own a child may have the same
         ssl.RAND_add(os.urandom(32), 32.0)
     if tempfile := loaded("tempfile"):
         tempfile._name_sequence = tempfile.tempdir = None

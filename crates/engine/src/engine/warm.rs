@@ -28,8 +28,12 @@ impl Engine {
     ) -> Result<Option<Execution>, EngineError> {
         let Some(pool) = self.pool.as_ref().filter(|_| suits(run)) else { return Ok(None) };
         let request = run.request;
+        let files =
+            || std::iter::once(&request.main).chain(&request.files).map(|file| file.content.as_slice());
+        let park = run.runtime.variants.iter().find_map(|variant| variant.park.as_ref());
         let key = Key {
             language: run.runtime.name.clone(),
+            set: park.and_then(|park| park.set_for(files())),
             limits: run.limits.of_box(),
             network: request.network,
             profile: request.profile,
@@ -84,7 +88,7 @@ impl Engine {
             Taken::Waiting(waiting) => return Ok(Some((Start::Hit, waiting))),
             Taken::ToMake(recipe) => recipe,
             Taken::Nothing => return Ok(None),
-            Taken::Unknown => match self.recipe(run, events).await? {
+            Taken::Unknown => match self.recipe(run, key.set, events).await? {
                 Some(recipe) => pool.learn(key.clone(), recipe),
                 None => return Ok(None),
             },
@@ -97,11 +101,13 @@ impl Engine {
     async fn recipe(
         &self,
         run: &Run<'_>,
+        set: Option<usize>,
         events: &mpsc::Sender<Event>,
     ) -> Result<Option<Recipe>, EngineError> {
         let (request, runtime) = (run.request, run.runtime);
         let found = find::find(runtime)?;
         let Some(park) = &found.variant.park else { return Ok(None) };
+        let set = set.and_then(|set| park.sets.get(set));
         let places = self.native.places("");
         let step = plan::parked(runtime, &found, park, &run.limits, &places)?;
         let zygote = match (&step, runtime.warm, found.toolchain.is_some()) {
@@ -117,8 +123,15 @@ impl Engine {
                             .filter_map(|variable| variable.split_once('='))
                             .map(|(name, value)| (name.to_owned(), value.to_owned()))
                             .collect(),
-                        preload: park.preload.clone(),
-                        warm_up: park.warm_up.clone(),
+                        load_env: park.load_env.clone(),
+                        preload: park
+                            .preload
+                            .iter()
+                            .chain(set.iter().flat_map(|set| &set.preload))
+                            .cloned()
+                            .collect(),
+                        warm_up: set
+                            .map_or_else(|| park.warm_up.clone(), |set| park.warm_up.clone() + &set.warm_up),
                     }),
                     None => return Ok(None),
                 }

@@ -57,7 +57,9 @@ impl Spawner {
             hint: Some("`make build` leaves it beside `sandboxd`".into()),
         })?;
         let loaded = format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd());
-        let settings = serde_json::json!({ "preload": zygote.preload, "warm_up": zygote.warm_up });
+        let settings = serde_json::json!({
+            "preload": zygote.preload, "warm_up": zygote.warm_up, "load_env": zygote.load_env,
+        });
         let mut command = Command::new(&zygote.program);
         command
             .arg0(zygote.program.file_name().unwrap_or_default())
