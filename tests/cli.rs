@@ -49,6 +49,7 @@ fn exit_codes_of_what_ended_a_program() {
 const FIELDS: [&str; 17] = [
     "execution_id",
     "status",
+        "start",
     "exit_code",
     "signal",
     "stdout",
