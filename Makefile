@@ -33,9 +33,9 @@ lint:
 fmt:
 	cargo fmt --all
 
-bench: build ## side by side with the bare command and its peers, in one run
+bench: build ## side by side with the bare command and its peers, in one run; writes bench/results.json and .svg
 	scripts/setup tools
-	$(BIN)/sandboxd bench
+	$(BIN)/sandboxd bench --save bench/results.json --svg bench/results.svg
 
 deny: ## licences, bans and sources of everything we depend on
 	cargo deny --locked check bans licenses sources

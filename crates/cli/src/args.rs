@@ -49,17 +49,11 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure a sandboxed command beside the bare one and bubblewrap
+    /// Measure sandboxes beside the bare command, bubblewrap, runc and crun
     ///
-    /// All take turns in one run; the ratio to the bare command is the result. Needs `bwrap` on the PATH.
-    Bench {
-        /// How often each is measured
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
-        rounds: usize,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// All take turns in one run; the ratio to the bare command is the result. Says which targets are reached.
+    /// `scripts/setup tools` installs what is compared.
+    Bench(BenchArgs),
     /// Print a completion script for a shell
     ///
     /// For bash: `sandboxd completions bash > ~/.local/share/bash-completion/completions/sandboxd`
@@ -165,6 +159,61 @@ pub(crate) struct RunArgs {
     /// Afterwards print what the run used and what protected the host
     #[arg(long, conflicts_with_all = ["json", "quiet"], help_heading = "Output")]
     pub(crate) metrics: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// How often each is measured; programs that take long less often
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(crate) rounds: usize,
+    /// Measure everything, but hardly: to see that it works, not how fast it is
+    #[arg(long, conflicts_with = "rounds")]
+    pub(crate) quick: bool,
+    /// Measure only these programs and parts
+    #[arg(long, value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    pub(crate) only: Vec<BenchPart>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the JSON to a file, whatever is printed
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) save: Option<PathBuf>,
+    /// Draw a chart of the ratios
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// A program that is measured, or what is measured of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BenchPart {
+    /// Program: hello in Python
+    Python,
+    /// Program: hello in Node.js
+    Node,
+    /// Program: hello in Bash
+    Bash,
+    /// Program: hello in C, compiled before
+    C,
+    /// Program: `import numpy`
+    Numpy,
+    /// Program: `import pandas` and a small DataFrame
+    Pandas,
+    /// Part: how long one run takes
+    Latency,
+    /// Part: 1, 2 and 8 runs in flight, and what one costs
+    Load,
+    /// Part: memory of sandboxes that wait
+    Memory,
+    /// Part: how soon after its time a program is dead
+    Deadline,
+}
+
+impl BenchPart {
+    pub(crate) fn is_program(self) -> bool {
+        use BenchPart::{Deadline, Latency, Load, Memory};
+        !matches!(self, Latency | Load | Memory | Deadline)
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

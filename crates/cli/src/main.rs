@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),
-        Command::Bench { rounds, json } => bench::run(rounds, json),
+        Command::Bench(options) => bench::run(options),
         Command::Completions { shell } => page::completions(shell),
         Command::Man => page::manual(),
     };

@@ -1,0 +1,52 @@
+//! Who takes part.
+
+use serde::Serialize;
+
+/// Who runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Candidate {
+    /// Nobody but the kernel: what all others are compared with.
+    Bare,
+    Bubblewrap,
+    Runc,
+    Crun,
+    /// A call to an engine that keeps nothing warm.
+    Cold,
+    /// The whole command.
+    Command,
+    /// A call to an engine that knows how to keep the program's kind warm and has none ready.
+    Miss,
+    /// A call to an engine that has one ready.
+    Warm,
+}
+
+impl Candidate {
+    pub(crate) const ALL: [Candidate; 8] = [
+        Candidate::Bare,
+        Candidate::Bubblewrap,
+        Candidate::Runc,
+        Candidate::Crun,
+        Candidate::Cold,
+        Candidate::Command,
+        Candidate::Miss,
+        Candidate::Warm,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Candidate::Bare => "bare command",
+            Candidate::Bubblewrap => "bwrap --unshare-all",
+            Candidate::Runc => "runc run",
+            Candidate::Crun => "crun run",
+            Candidate::Cold => "sandboxd, cold",
+            Candidate::Command => "sandboxd run",
+            Candidate::Miss => "sandboxd, pool miss",
+            Candidate::Warm => "sandboxd, warm",
+        }
+    }
+
+    pub(crate) fn is_ours(self) -> bool {
+        matches!(self, Candidate::Cold | Candidate::Command | Candidate::Miss | Candidate::Warm)
+    }
+}
