@@ -46,7 +46,7 @@ fn exit_codes_of_what_ended_a_program() {
 }
 
 /// Every field of the record, as the documents list them.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "execution_id",
     "status",
         "start",
