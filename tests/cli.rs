@@ -49,7 +49,7 @@ fn exit_codes_of_what_ended_a_program() {
 const FIELDS: [&str; 18] = [
     "execution_id",
     "status",
-        "start",
+    "start",
     "exit_code",
     "signal",
     "stdout",

@@ -74,7 +74,7 @@ async fn full(engine: &Engine) {
 }
 
 fn shelf(engine: &Engine, language: &str) -> ShelfReport {
-    engine.pool().into_iter().find(|shelf| shelf.language == language).unwrap()
+    engine.pool().into_iter().find(|shelf| shelf.language.as_deref() == Some(language)).unwrap()
 }
 
 /// One language of each kind that waits: by an interpreter that was started, and by a copy of one that was. Its name
@@ -160,6 +160,29 @@ fn the_dead_are_never_handed_out() {
             }
             full(&engine).await;
             assert_eq!(run(&engine, language, code).await.start, Start::Hit);
+        }
+    });
+}
+
+#[test]
+fn programs_that_are_started_find_a_sandbox_that_waits() {
+    with_pool(FEW, |engine| async move {
+        let first = run(&engine, "bash", "echo $$").await;
+        assert_eq!((first.status, first.start), (Status::Success, Start::Cold));
+        for language in ["bash", "sh", "c"] {
+            full(&engine).await;
+            let code = if language == "c" {
+                "#include <stdio.h>\n#include <unistd.h>\nint main() { printf(\"%d\\n\", getppid()); }"
+            } else {
+                "echo $PPID; touch left; exit 3"
+            };
+            let done = run(&engine, language, code).await;
+            let wanted = if language == "c" { Status::Success } else { Status::Failed };
+            assert_eq!((done.status, text(&done.stdout).as_str()), (wanted, "1\n"), "{language}");
+            assert!(done.isolation.seccomp_profile_sha256.is_some() && done.metrics.memory_peak_bytes > 0);
+            if language != "c" {
+                assert_eq!((done.start, done.artifacts.len()), (Start::Ready, 1), "{language}");
+            }
         }
     });
 }

@@ -10,7 +10,7 @@ pub use request::{Request, SourceFile};
 use crate::EngineError;
 use crate::conversation;
 use crate::execution::{Execution, Start};
-use crate::isolator::native::Native;
+use crate::isolator::native::{Lease, Native};
 use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Ceiling, Limits};
@@ -148,18 +148,36 @@ impl Engine {
         };
         let started_at = jiff::Timestamp::now();
         let order = run.order(&found, &isolator.places(&spec.id))?;
-        let place = isolator.create(&spec, &order.words, None).await?;
+        let waited = if request.unsafe_no_isolation { None } else { self.place(&spec) };
+        let start = if waited.is_some() { Start::Ready } else { Start::Cold };
+        let (lease, place) = match waited {
+            Some((lease, place)) => (Some(lease), place),
+            None => {
+                let place = isolator.create(&spec, &order.words, None).await?;
+                let lease = || Lease::new(self.native.clone(), spec.id.clone());
+                ((!request.unsafe_no_isolation).then(lease), place)
+            }
+        };
+        let id = lease.as_ref().map_or(&spec.id, |lease| &lease.id).clone();
         let rest = &order.words[place.told..];
         let relief = async {
             tokio::time::sleep(Duration::from_millis(order.job.limits.wall_ms) + OVERTIME).await;
-            let _ = isolator.relieve(&spec.id).await;
+            let _ = isolator.relieve(&id).await;
             std::future::pending::<()>().await;
         };
         let mut heard = tokio::select! {
             heard = conversation::hold(place.stream, &order.job, rest, events, &request.cancel) => heard,
             () = relief => unreachable!("relief never ends"),
         };
-        let usage = isolator.destroy(&spec.id).await?;
+        let usage = match (start, lease) {
+            // It is destroyed, and replaced, when nobody waits for that.
+            (Start::Ready, Some(_lease)) => self.counted(&heard, &id).await,
+            (_, Some(lease)) => lease.end().await?,
+            (_, None) => isolator.destroy(&id).await?,
+        };
+        if let Some(pool) = &self.pool {
+            pool.ring();
+        }
         if let (false, conversation::End::HungUp, true) =
             (heard.greeted, &heard.end, request.unsafe_no_isolation)
         {
@@ -168,7 +186,7 @@ impl Engine {
         order.keep(&mut heard, &found.variant.output);
         let mut receipt = place.receipt;
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
-        Ok(run.record(&spec.id, &order.job, heard, receipt, usage, (Start::Cold, started_at)))
+        Ok(run.record(&id, &order.job, heard, receipt, usage, (start, started_at)))
     }
 
     /// What the language needs of the host beside what every sandbox sees.

@@ -44,6 +44,8 @@ pub enum Status {
 pub enum Start {
     /// It was started for it, in a sandbox made for it.
     Cold,
+    /// It was started for it, in a sandbox that waited in the pool.
+    Ready,
     /// None waited in the pool, so one was made to wait, and told at once.
     Miss,
     /// It waited in the pool.

@@ -6,11 +6,10 @@
 //! down again. A place has one owner ever: it is never put back.
 
 use crate::EngineError;
-use crate::isolator::Isolator;
 use crate::isolator::native::Native;
 use crate::warm::{Recipe, Waiting};
 use crate::{Layer, Network, Profile};
-use jail::spec::BoxLimits;
+use jail::spec::{BoxLimits, HostDir};
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -37,20 +36,22 @@ impl Default for PoolSettings {
 /// What tells one kind of place from another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    pub(crate) language: String,
+    /// Of the program that waits; none for a place in which nothing does.
+    pub(crate) language: Option<String>,
     /// Which of the sets of modules of that language is loaded.
     pub(crate) set: Option<usize>,
     pub(crate) limits: BoxLimits,
     pub(crate) network: Network,
     pub(crate) profile: Profile,
+    pub(crate) host_dirs: Vec<HostDir>,
     pub(crate) allow_weaker: Vec<Layer>,
 }
 
 /// How a shelf is doing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShelfReport {
-    /// Language of its programs.
-    pub language: String,
+    /// Language of its programs; none where sandboxes wait and no program in them.
+    pub language: Option<String>,
     /// Which of the sets of modules of that language is loaded, if any is.
     pub set: Option<usize>,
     /// How many wait.
@@ -70,7 +71,7 @@ pub struct ShelfReport {
 /// What comes of asking for a place.
 pub(crate) enum Taken {
     /// One that waits.
-    Waiting(Box<Waiting>),
+    Waiting(Waiting),
     /// None is there; this is how one is made.
     ToMake(Arc<Recipe>),
     /// None is there, and making one does not work at the moment.
@@ -163,10 +164,11 @@ impl Pool {
         while let Some(waiting) = shelf.ready.pop_front() {
             if waiting.is_alive() {
                 shelf.hits += 1;
-                return Taken::Waiting(Box::new(waiting));
+                return Taken::Waiting(waiting);
             }
+            // Which takes it down in its own time.
+            drop(waiting);
             shelf.dead += 1;
-            self.discard(waiting);
         }
         shelf.misses += 1;
         match shelf.not_before {
@@ -199,16 +201,6 @@ impl Pool {
         self.bell.notify_one();
     }
 
-    /// Takes one down in its own time, and has what was taken replaced.
-    pub(crate) fn discard(&self, waiting: Waiting) {
-        let native = self.native.clone();
-        tokio::spawn(async move {
-            // The place is gone or will be when its spawner is; there is nobody to tell.
-            let _ = native.destroy(&waiting.id).await;
-        });
-        self.ring();
-    }
-
     /// How it is doing.
     pub(crate) fn report(&self) -> Vec<ShelfReport> {
         let now = Instant::now();
@@ -236,11 +228,10 @@ impl Pool {
         let now = Instant::now();
         let mut wake = None;
         let mut next = None;
-        let mut unwanted = Vec::new();
         for (key, shelf) in self.shelves().iter_mut() {
             let target = shelf.target(&self.settings, now);
             if target == 0 {
-                unwanted.extend(shelf.ready.drain(..));
+                shelf.ready.clear();
             }
             let sulks = shelf.not_before.filter(|at| *at > now);
             if shelf.ready.len() + shelf.making < target && next.is_none() && sulks.is_none() {
@@ -250,9 +241,6 @@ impl Pool {
             let idle =
                 shelf.asked.back().filter(|_| target > 0).map(|last| *last + self.settings.idle_timeout);
             wake = [wake, sulks, idle].into_iter().flatten().min();
-        }
-        for waiting in unwanted {
-            self.discard(waiting);
         }
         (next, wake)
     }

@@ -8,8 +8,8 @@
 use crate::conversation::{End, GRACE, Heard, SLOW, cancelled};
 use crate::engine::{Event, SourceFile};
 use crate::execution::Receipt;
-use crate::isolator::native::Native;
-use crate::isolator::{Isolator, PlaceSpec};
+use crate::isolator::native::{Lease, Native};
+use crate::isolator::{Isolator, Place, PlaceSpec};
 use crate::{Cancel, EngineError};
 use jail::beneath::{Mark, PlainPath, Tree};
 use jail::mutant::{Mutant, lacks};
@@ -24,6 +24,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io::{ErrorKind, IoSliceMut, Write};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
@@ -38,18 +39,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a cancelled program may take to end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How places with a waiting program of one kind are made.
+/// How places of one kind are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     /// What the place shall be; each gets a name of its own.
     pub(crate) spec: PlaceSpec,
-    pub(crate) parked: Parked,
+    /// The program that waits in it, if one shall.
+    pub(crate) parked: Option<Parked>,
+}
+
+/// A place that waits.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// For any program.
+    Place(Lease, Place),
+    /// With a program that waits too.
+    Program(Box<Program>),
 }
 
 /// A place whose program waits.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) id: String,
+pub(crate) struct Program {
+    pub(crate) lease: Lease,
     pub(crate) receipt: Receipt,
     stream: UnixStream,
     reader: Reader,
@@ -80,18 +91,45 @@ pub(crate) enum Outcome {
 }
 
 impl Waiting {
-    /// Makes a place and waits until its program waits.
-    pub(crate) async fn make(native: &Native, recipe: &Recipe) -> Result<Waiting, EngineError> {
+    /// Makes a place, and waits until its program waits, if one shall.
+    pub(crate) async fn make(native: &Arc<Native>, recipe: &Recipe) -> Result<Waiting, EngineError> {
         let spec = PlaceSpec { id: uuid::Uuid::now_v7().simple().to_string(), ..recipe.spec.clone() };
+        match &recipe.parked {
+            Some(parked) => Program::make(native, spec, parked).await.map(Box::new).map(Waiting::Program),
+            None => {
+                let place = native.create(&spec, &[], None).await?;
+                Ok(Waiting::Place(Lease::new(native.clone(), spec.id), place))
+            }
+        }
+    }
+
+    /// Whether it still waits. What does has nothing to say.
+    pub(crate) fn is_alive(&self) -> bool {
+        let mut fds = Vec::with_capacity(2);
+        match self {
+            Waiting::Place(_, place) => fds.push(PollFd::new(&place.stream, PollFlags::IN)),
+            Waiting::Program(program) => {
+                fds.push(PollFd::new(&program.stdout, PollFlags::IN));
+                fds.push(PollFd::new(&program.stream, PollFlags::IN));
+            }
+        }
+        // Not what the reactor knows: it may not have looked for a while.
+        poll(&mut fds, Some(&Timespec::default())) == Ok(0)
+    }
+}
+
+impl Program {
+    async fn make(native: &Arc<Native>, spec: PlaceSpec, parked: &Parked) -> Result<Program, EngineError> {
         let mut opening = Vec::new();
         Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut opening);
-        Frame::control(&FromHost::Park(recipe.parked.clone())).write_to(&mut opening);
+        Frame::control(&FromHost::Park(parked.clone())).write_to(&mut opening);
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(|e| broken("pipe", &e));
         let ((their_in, our_in), (our_out, their_out), (our_err, their_err)) = (pipes()?, pipes()?, pipes()?);
         let receiver = |fd| pipe::Receiver::from_owned_fd(fd).map_err(|e| broken("pipe", &e));
         let stdin = pipe::Sender::from_owned_fd(our_in).map_err(|e| broken("pipe", &e))?;
         let (stdout, stderr) = (receiver(our_out)?, receiver(our_err)?);
         let place = native.create(&spec, &opening, Some([their_in, their_out, their_err])).await?;
+        let lease = Lease::new(native.clone(), spec.id);
         let mut rising =
             Rising { stream: place.stream, reader: Reader::default(), receipt: place.receipt, stdout };
         // So that the program can open them again by name, as `/dev/stdin` and its like.
@@ -104,23 +142,14 @@ impl Waiting {
             Ok(Ok(workspace)) => {
                 let Rising { stream, reader, receipt, stdout } = rising;
                 let stdin = Some(stdin);
-                Ok(Waiting { id: spec.id, receipt, stream, reader, stdin, stdout, stderr, workspace })
+                Ok(Program { lease, receipt, stream, reader, stdin, stdout, stderr, workspace })
             }
-            failed => {
-                // Whatever it is, nobody will use it.
-                let _ = native.destroy(&spec.id).await;
-                let why =
-                    failed.map_or_else(|_| "it does not get ready".into(), |e| e.err().unwrap_or_default());
-                Err(EngineError::Broken(format!("no program waits in the sandbox: {why}")))
+            // Whatever it is, nobody will use it.
+            Ok(Err(why)) => Err(EngineError::Broken(format!("no program waits in the sandbox: {why}"))),
+            Err(_) => {
+                Err(EngineError::Broken("no program waits in the sandbox: it does not get ready".into()))
             }
         }
-    }
-
-    /// Whether it still waits. One that does has nothing to say, and neither has PID 1.
-    pub(crate) fn is_alive(&self) -> bool {
-        let mut fds = [PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.stream, PollFlags::IN)];
-        // Not what the reactor knows: it may not have looked for a while.
-        poll(&mut fds, Some(&Timespec::default())) == Ok(0)
     }
 
     /// Has it do its task.

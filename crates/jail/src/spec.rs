@@ -53,7 +53,7 @@ pub struct BoxLimits {
 }
 
 /// A directory of the host seen inside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HostDir {
     /// Where it is on the host.
     pub source: PathBuf,
@@ -64,7 +64,7 @@ pub struct HostDir {
 }
 
 /// How a directory of the host is seen inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostDirMode {
     /// A read-only overlay of the box's own, so that no inode is shared between boxes.

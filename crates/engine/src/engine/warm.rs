@@ -3,12 +3,15 @@
 use super::run::Run;
 use super::{Engine, Event, SourceFile};
 use crate::EngineError;
+use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
-use crate::isolator::{Isolator, PlaceSpec, Zygote};
+use crate::isolator::native::Lease;
+use crate::isolator::{Isolator, Place, PlaceSpec, Zygote};
 use crate::pool::{Key, Pool, Taken};
 use crate::runtime::plan::{self, Purpose};
 use crate::runtime::{Park, Warm, find};
-use crate::warm::{Outcome, Recipe, Waiting, fits};
+use crate::warm::{Outcome, Program, Recipe, Waiting, fits};
+use jail::spec::BoxUsage;
 use protocol::Parked;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -32,20 +35,22 @@ impl Engine {
             || std::iter::once(&request.main).chain(&request.files).map(|file| file.content.as_slice());
         let park = run.runtime.variants.iter().find_map(|variant| variant.park.as_ref());
         let key = Key {
-            language: run.runtime.name.clone(),
+            language: Some(run.runtime.name.clone()),
             set: park.and_then(|park| park.set_for(files())),
             limits: run.limits.of_box(),
             network: request.network,
             profile: request.profile,
+            // By the language, as long as it is installed as it was.
+            host_dirs: Vec::new(),
             allow_weaker: request.allow_weaker.clone(),
         };
         let started_at = jiff::Timestamp::now();
         let main = SourceFile { path: run.main.clone(), ..request.main.clone() };
         for _ in 0..TRIES {
-            let Some((start, mut waiting)) = self.waiting(pool, &key, run, events).await? else {
+            let Some((start, mut program)) = self.waiting(pool, &key, run, events).await? else {
                 return Ok(None);
             };
-            let id = waiting.id.clone();
+            let id = program.lease.id.clone();
             let over = Duration::from_millis(run.limits.timeout_ms) + super::OVERTIME;
             let meanwhile = async {
                 tokio::time::sleep(SHORT).await;
@@ -56,24 +61,49 @@ impl Engine {
             };
             let outcome = tokio::select! {
                 biased;
-                outcome = waiting.run(run.task(&main), events, &request.cancel) => outcome,
+                outcome = program.run(run.task(&main), events, &request.cancel) => outcome,
                 () = meanwhile => unreachable!("it never ends"),
             };
-            let receipt = waiting.receipt.clone();
-            match outcome {
-                Outcome::NotBegun => pool.discard(*waiting),
-                Outcome::Heard(heard, job) => {
-                    let usage = match &heard.end {
-                        crate::conversation::End::Finished(result) => result.counted.unwrap_or_default(),
-                        _ => self.native.usage(&id).await.unwrap_or_default(),
-                    };
-                    let record = run.record(&id, &job, *heard, receipt, usage, (start, started_at));
-                    pool.discard(*waiting);
-                    return Ok(Some(record));
-                }
+            if let Outcome::Heard(heard, job) = outcome {
+                let usage = self.counted(&heard, &id).await;
+                let receipt = program.receipt.clone();
+                let record = run.record(&id, &job, *heard, receipt, usage, (start, started_at));
+                drop(program);
+                pool.ring();
+                return Ok(Some(record));
             }
         }
         Ok(None)
+    }
+
+    /// What the kernel counted, as PID 1 says, or else whoever can.
+    pub(super) async fn counted(&self, heard: &Heard, id: &str) -> BoxUsage {
+        match &heard.end {
+            End::Finished(result) => result.counted.unwrap_or_default(),
+            _ => self.native.usage(id).await.unwrap_or_default(),
+        }
+    }
+
+    /// A place for a program that is started for it: one that waits, if any does.
+    pub(super) fn place(&self, spec: &PlaceSpec) -> Option<(Lease, Place)> {
+        let pool = self.pool.as_ref()?;
+        let key = Key {
+            language: None,
+            set: None,
+            limits: spec.limits.of_box(),
+            network: spec.network,
+            profile: spec.profile,
+            host_dirs: spec.host_dirs.clone(),
+            allow_weaker: spec.allow_weaker.clone(),
+        };
+        match pool.take(&key) {
+            Taken::Waiting(Waiting::Place(lease, place)) => Some((lease, place)),
+            Taken::Unknown => {
+                pool.learn(key, Recipe { spec: spec.clone(), parked: None });
+                None
+            }
+            _ => None,
+        }
     }
 
     /// One that waits: from the pool, or else made for this request.
@@ -83,18 +113,21 @@ impl Engine {
         key: &Key,
         run: &Run<'_>,
         events: &mpsc::Sender<Event>,
-    ) -> Result<Option<(Start, Box<Waiting>)>, EngineError> {
+    ) -> Result<Option<(Start, Box<Program>)>, EngineError> {
         let recipe = match pool.take(key) {
-            Taken::Waiting(waiting) => return Ok(Some((Start::Hit, waiting))),
+            Taken::Waiting(Waiting::Program(program)) => return Ok(Some((Start::Hit, program))),
             Taken::ToMake(recipe) => recipe,
-            Taken::Nothing => return Ok(None),
+            Taken::Nothing | Taken::Waiting(Waiting::Place(..)) => return Ok(None),
             Taken::Unknown => match self.recipe(run, key.set, events).await? {
                 Some(recipe) => pool.learn(key.clone(), recipe),
                 None => return Ok(None),
             },
         };
         // What does not work with a waiting program may work without.
-        Ok(pool.make(key, &recipe).await.ok().map(|made| (Start::Miss, Box::new(made))))
+        match pool.make(key, &recipe).await {
+            Ok(Waiting::Program(program)) => Ok(Some((Start::Miss, program))),
+            _ => Ok(None),
+        }
     }
 
     /// How a place is made in which a program of this kind waits.
@@ -150,7 +183,7 @@ impl Engine {
         // How long it may run is not known yet; PID 1 will know.
         let source = step.is_some().then(|| runtime.source.clone());
         let parked = Parked { step, source, cpu_ms: self.ceiling.0.cpu_time_ms };
-        Ok(Some(Recipe { spec, parked }))
+        Ok(Some(Recipe { spec, parked: Some(parked) }))
     }
 }
 

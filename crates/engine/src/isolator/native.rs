@@ -255,6 +255,38 @@ impl Isolator for Native {
     }
 }
 
+/// A place that is destroyed when nobody holds this any more.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    native: Arc<Native>,
+    pub(crate) id: String,
+}
+
+impl Lease {
+    pub(crate) fn new(native: Arc<Native>, id: String) -> Lease {
+        Lease { native, id }
+    }
+
+    /// Destroys it now. Says what it had used.
+    pub(crate) async fn end(mut self) -> Result<BoxUsage, EngineError> {
+        let id = std::mem::take(&mut self.id);
+        self.native.destroy(&id).await
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (native, id) = (self.native.clone(), std::mem::take(&mut self.id));
+        if id.is_empty() {
+            return;
+        }
+        // Without a runtime the engine is about to end, and every place with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { native.destroy(&id).await });
+        }
+    }
+}
+
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
