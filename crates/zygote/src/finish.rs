@@ -5,8 +5,8 @@
 //!
 //! * If nothing of the program can make itself felt when it goes, nothing is destroyed.
 //! * If something can, the program's own modules are taken down, in the order and by the rules of the interpreter.
-//! * If something is then still there, because the preloaded world holds it, or if there are other threads, the
-//!   interpreter takes everything down by itself.
+//! * If something is then still there, because the preloaded world holds it, or if other threads might be using it,
+//!   the interpreter takes everything down by itself.
 
 use crate::program::Ending;
 use crate::python::{Identity, Object, Python, Raised};
@@ -20,6 +20,8 @@ const FLUSH_FAILED: i32 = 120;
 pub(crate) struct Usual {
     gc: Object,
     modules: BTreeSet<Identity>,
+    /// The global names of those modules.
+    namespaces: BTreeSet<Identity>,
     streams: [(&'static CStr, Option<Identity>); 2],
     libraries: u64,
     /// Keeps alive what the program's end lets go of.
@@ -35,6 +37,11 @@ impl Usual {
         Ok(Usual {
             gc: python.import(c"gc")?,
             modules: modules.iter().map(Object::identity).collect(),
+            namespaces: modules
+                .iter()
+                .filter(|module| module.is_module())
+                .map(|module| module.namespace().identity())
+                .collect(),
             streams: streams.map(|name| (name, python.sys(name).map(|stream| stream.identity()))),
             libraries: libraries(),
             _kept: modules
@@ -46,7 +53,7 @@ impl Usual {
 
     /// Looks at everything [`finish`] looks at, so that it lies ready.
     pub(crate) fn rehearse(&self, python: Python) {
-        let _ = (python.has_company(), self.nothing_can_happen(python), flush(python), libraries());
+        let _ = (python.has_other_threads(), self.nothing_can_happen(python), flush(python), libraries());
     }
 
     /// Whether no object that was made since the fork can make itself felt when it is destroyed.
@@ -72,10 +79,17 @@ impl Usual {
             }
             // Objects of a class that garbage collection does not care for are not among those asked.
             let unseen = object.is_class() && !object.is_collected_class() && object.has_finalizer();
-            !unseen && !object.is_observing_reference()
+            !unseen && object.observer().is_none_or(|observer| self.only_keeps_books(&observer))
         });
         python.clear_error();
         nothing
+    }
+
+    /// Whether what observes an object is a function of a preloaded module, or of C code, which binds it to the
+    /// reference. Both only strike the object off a list of their own.
+    fn only_keeps_books(&self, observer: &Object) -> bool {
+        observer.attribute(c"__globals__").is_ok_and(|names| self.namespaces.contains(&names.identity()))
+            || observer.attribute(c"__self__").is_ok_and(|bound_to| bound_to.is_weak_reference())
     }
 
     /// What was set aside from garbage collection takes part again.
@@ -88,7 +102,7 @@ impl Usual {
 
 pub(crate) fn finish(python: Python, usual: Usual, ending: Ending) -> ! {
     let libraries_before = usual.libraries;
-    let done = !python.has_company() && end_what_began(python, &usual);
+    let done = !python.has_other_interpreters() && end_what_began(python, &usual);
     let ended = if done { Ok(()) } else { take_everything_down(python, usual) };
     match (ending, ended) {
         (Ending::Interrupted, _) => die_by_interrupt(),
@@ -100,6 +114,7 @@ pub(crate) fn finish(python: Python, usual: Usual, ending: Ending) -> ! {
 /// Whether that was enough. Output that could not be written is still there, so that the interpreter finds and
 /// reports it.
 fn end_what_began(python: Python, usual: &Usual) -> bool {
+    wait_for_threads(python);
     call_exit_functions(python);
     if flush(python).is_err() {
         return false;
@@ -107,18 +122,29 @@ fn end_what_began(python: Python, usual: &Usual) -> bool {
     if usual.nothing_can_happen(python) {
         return true;
     }
-    take_modules_down(python, usual);
+    // Only the interpreter can stop other threads, and they may use what would be destroyed.
+    if python.has_other_threads() {
+        return false;
+    }
+    python.collect();
+    if !usual.nothing_can_happen(python) {
+        take_modules_down(python, usual);
+    }
     flush(python).is_ok() && usual.nothing_is_left(python)
 }
 
-/// Those of `threading`, which finds nobody to wait for, and of `atexit`. Newer interpreters report what the latter
-/// raise, older ones raise the last of it.
+fn wait_for_threads(python: Python) {
+    let Some(threading) = python.modules().get(c"threading") else { return };
+    if threading.call_method(c"_shutdown", &[]).is_err() {
+        python.print_ignored_error(&threading);
+    }
+}
+
+/// Newer interpreters report what they raise, older ones raise the last of it.
 fn call_exit_functions(python: Python) {
-    for (module, function) in [(c"threading", c"_shutdown"), (c"atexit", c"_run_exitfuncs")] {
-        let called = python.modules().get(module).map(|module| module.call_method(function, &[]));
-        if matches!(called, Some(Err(Raised))) {
-            python.clear_error();
-        }
+    let Some(atexit) = python.modules().get(c"atexit") else { return };
+    if atexit.call_method(c"_run_exitfuncs", &[]).is_err() {
+        python.clear_error();
     }
 }
 
@@ -156,7 +182,6 @@ const NO_LONGER_IN_SYS: [&CStr; 12] = [
 /// Removes all modules, in the order and by the rules of the interpreter. Those that were preloaded survive.
 fn take_modules_down(python: Python, usual: &Usual) {
     let none = python.none();
-    python.collect();
     for name in NO_LONGER_IN_SYS {
         let _ = python.set_sys(name, &none);
     }

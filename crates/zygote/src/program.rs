@@ -183,7 +183,8 @@ fn ended_by_exception(python: Python, usual: &Usual, interrupted: bool, forget: 
     if interrupted { Ending::Interrupted } else { FAILED }
 }
 
-/// The code a `SystemExit` asks for. What is more than a number is left to the interpreter, which does not return.
+/// The code a `SystemExit` asks for: a number, none, or a text for standard error. What is anything else is left to
+/// the interpreter, which does not return.
 fn exit_code(python: Python, usual: &Usual) -> Ending {
     unsafe extern "C" {
         static stdout: *mut libc::FILE;
@@ -195,11 +196,19 @@ fn exit_code(python: Python, usual: &Usual) -> Ending {
         true => value.attribute(c"code"),
         false => Ok(value.clone()),
     });
-    let number = code.ok().and_then(|code| if code.is_none() { Some(0) } else { code.to_number() });
     python.clear_error();
-    match number {
-        Some(number) => Ending::Exit(number as i32),
-        None => {
+    let stderr = python.sys(c"stderr").filter(|stream| !stream.is_none());
+    match (code, stderr) {
+        (Ok(code), _) if code.is_none() => Ending::Exit(0),
+        (Ok(code), Some(stderr)) if code.is_text() && code.write_to(&stderr).is_ok() => {
+            python.end_line_on_stderr();
+            FAILED
+        }
+        (code, _) => {
+            if let Some(number) = code.ok().and_then(|code| code.to_number()) {
+                return Ending::Exit(number as i32);
+            }
+            python.clear_error();
             usual.let_garbage_be_collected(python);
             python.put_error_back(error);
             python.print_error();

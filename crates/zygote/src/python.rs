@@ -39,6 +39,8 @@ macro_rules! interface {
             pub(super) integer: Raw,
             /// The class of weak references.
             pub(super) weak_reference: Raw,
+            /// The class of strings.
+            pub(super) text: Raw,
             /// The class of modules.
             pub(super) module: Raw,
             pub(super) system_exit: *const Raw,
@@ -57,6 +59,7 @@ macro_rules! interface {
                     none: symbol("_Py_NoneStruct\0")?,
                     integer: symbol("PyLong_Type\0")?,
                     weak_reference: symbol("_PyWeakref_RefType\0")?,
+                    text: symbol("PyUnicode_Type\0")?,
                     module: symbol("PyModule_Type\0")?,
                     system_exit: symbol("PyExc_SystemExit\0")?.cast(),
                     keyboard_interrupt: symbol("PyExc_KeyboardInterrupt\0")?.cast(),
@@ -89,6 +92,8 @@ interface! {
     PyModule_GetDict: fn(Raw) -> Raw;
     PySys_GetObject: fn(*const c_char) -> Raw;
     PySys_SetObject: fn(*const c_char, Raw) -> c_int;
+    PySys_WriteStderr: fn(*const c_char);
+    PyErr_WriteUnraisable: fn(Raw);
     PyErr_Occurred: fn() -> Raw;
     PyErr_ExceptionMatches: fn(Raw) -> c_int;
     PyErr_Fetch: fn(*mut Raw, *mut Raw, *mut Raw);
@@ -107,6 +112,7 @@ interface! {
     PyObject_IsInstance: fn(Raw, Raw) -> c_int;
     PyType_GetFlags: fn(Raw) -> c_ulong;
     PyType_GetSlot: fn(Raw, c_int) -> Raw;
+    PyFile_WriteObject: fn(Raw, Raw, c_int) -> c_int;
     PyTuple_New: fn(isize) -> Raw;
     PyTuple_SetItem: fn(Raw, isize, Raw) -> c_int;
     PyList_New: fn(isize) -> Raw;

@@ -171,15 +171,21 @@ impl Python {
         unsafe { (self.interface.PyOS_AfterFork_Child)() }
     }
 
-    /// Whether a thread of Python beside this one, or another interpreter, is alive.
-    pub(crate) fn has_company(self) -> bool {
-        let interface = self.interface;
-        // SAFETY: both lists are walked while the interpreter lock keeps them as they are.
+    pub(crate) fn has_other_interpreters(self) -> bool {
+        // SAFETY: the list is walked while the interpreter lock keeps it as it is.
         unsafe {
-            let interpreter = (interface.PyInterpreterState_Head)();
-            let thread = (interface.PyInterpreterState_ThreadHead)(interpreter);
-            !(interface.PyInterpreterState_Next)(interpreter).is_null()
-                || !(interface.PyThreadState_Next)(thread).is_null()
+            let first = (self.interface.PyInterpreterState_Head)();
+            !(self.interface.PyInterpreterState_Next)(first).is_null()
+        }
+    }
+
+    /// Whether a thread of Python beside this one is alive.
+    pub(crate) fn has_other_threads(self) -> bool {
+        let interface = self.interface;
+        // SAFETY: the list is walked while the interpreter lock keeps it as it is.
+        unsafe {
+            let first = (interface.PyInterpreterState_ThreadHead)((interface.PyInterpreterState_Head)());
+            !(interface.PyThreadState_Next)(first).is_null()
         }
     }
 
@@ -217,6 +223,12 @@ impl Python {
         unsafe { (self.interface.PyErr_Print)() }
     }
 
+    /// Reports an exception that nobody can be told of.
+    pub(crate) fn print_ignored_error(self, of: &Object) {
+        // SAFETY: a live object.
+        unsafe { (self.interface.PyErr_WriteUnraisable)(of.raw) }
+    }
+
     /// Class, value and traceback of the exception, which is no longer set. Each may be missing.
     pub(crate) fn take_error(self) -> [Option<Object>; 3] {
         let mut raw = [std::ptr::null_mut(); 3];
@@ -232,6 +244,12 @@ impl Python {
             error.map(|object| object.map_or(std::ptr::null_mut(), |object| object.give_away()));
         // SAFETY: takes over three references or nulls.
         unsafe { (self.interface.PyErr_Restore)(class, value, traceback) }
+    }
+
+    /// Writes a line end to `sys.stderr`.
+    pub(crate) fn end_line_on_stderr(self) {
+        // SAFETY: a format without arguments.
+        unsafe { (self.interface.PySys_WriteStderr)(c"\n".as_ptr()) }
     }
 
     /// The exception in one line, for people who set up a host. It is no longer set afterwards.

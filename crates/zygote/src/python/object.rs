@@ -14,6 +14,7 @@ pub(crate) struct Object {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity(usize);
 
+const PRINT_RAW: c_int = 1;
 const TYPE_SUBCLASS: c_ulong = 1 << 31;
 const HAVE_GC: c_ulong = 1 << 14;
 const TP_FINALIZE: c_int = 80;
@@ -132,6 +133,17 @@ impl Object {
         (is_number && fits).then_some(number)
     }
 
+    pub(crate) fn is_text(&self) -> bool {
+        // SAFETY: live objects.
+        unsafe { (self.python.interface.PyObject_IsInstance)(self.raw, self.python.interface.text) == 1 }
+    }
+
+    /// Writes it to an object that is like a file, as `print` would.
+    pub(crate) fn write_to(&self, file: &Object) -> Result<(), Raised> {
+        // SAFETY: live objects.
+        Python::done(unsafe { (self.python.interface.PyFile_WriteObject)(self.raw, file.raw, PRINT_RAW) })
+    }
+
     pub(crate) fn class(&self) -> Result<Object, Raised> {
         // SAFETY: a live object.
         self.python.own(unsafe { (self.python.interface.PyObject_Type)(self.raw) })
@@ -147,12 +159,16 @@ impl Object {
         }
     }
 
-    /// Whether it is a weak reference whose owner wants to hear of the end of what it refers to.
-    pub(crate) fn is_observing_reference(&self) -> bool {
+    pub(crate) fn is_weak_reference(&self) -> bool {
         let interface = self.python.interface;
-        // SAFETY: live objects; what is asked runs no code of a program.
-        let weak = unsafe { (interface.PyObject_IsInstance)(self.raw, interface.weak_reference) == 1 };
-        weak && self.attribute(c"__callback__").is_ok_and(|callback| !callback.is_none())
+        // SAFETY: live objects.
+        unsafe { (interface.PyObject_IsInstance)(self.raw, interface.weak_reference) == 1 }
+    }
+
+    /// Of a weak reference: what is to be called when the object it refers to goes.
+    pub(crate) fn observer(&self) -> Option<Object> {
+        let observer = if self.is_weak_reference() { self.attribute(c"__callback__").ok() } else { None };
+        observer.filter(|observer| !observer.is_none())
     }
 
     /// Of a class: whether garbage collection knows its objects.
