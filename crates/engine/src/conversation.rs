@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -88,15 +88,16 @@ pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Result<
     Ok(bytes)
 }
 
-/// Has a job done. `words` is what is left to say of it.
+/// Has a job done. `words` is what is left to say of it. The stream stays open: when it is closed, PID 1 ends, and the
+/// kernel lets it do that before anybody else gets to do anything.
 pub(crate) async fn hold(
-    stream: UnixStream,
+    stream: &mut UnixStream,
     job: &Job,
     words: &[u8],
     events: &mpsc::Sender<Event>,
     cancel: &Cancel,
 ) -> Heard {
-    let (read, mut write) = stream.into_split();
+    let (read, mut write) = stream.split();
     let mut listener = Listener {
         read,
         reader: Reader::default(),
@@ -114,7 +115,7 @@ pub(crate) async fn hold(
     };
     tokio::pin!(speak);
     // Speaking and listening go on at the same time: an executor that is busy talking does not listen.
-    let mut voice: Option<OwnedWriteHalf> = None;
+    let mut voice: Option<WriteHalf<'_>> = None;
     loop {
         tokio::select! {
             biased;
@@ -143,7 +144,7 @@ pub(crate) async fn cancelled(cancel: &Cancel, events: &mpsc::Sender<Event>) {
 }
 
 /// Asks the executor to end the job, and hears what it still has to say.
-async fn farewell(listener: &mut Listener<'_>, voice: Option<OwnedWriteHalf>) {
+async fn farewell(listener: &mut Listener<'_>, voice: Option<WriteHalf<'_>>) {
     let Some(mut write) = voice else { return };
     let mut bytes = Vec::new();
     Frame::control(&FromHost::Cancel).write_to(&mut bytes);
@@ -153,7 +154,7 @@ async fn farewell(listener: &mut Listener<'_>, voice: Option<OwnedWriteHalf>) {
 }
 
 struct Listener<'a> {
-    read: OwnedReadHalf,
+    read: ReadHalf<'a>,
     reader: Reader,
     /// On the heap, where only the pages that are used cost anything.
     buffer: Vec<u8>,

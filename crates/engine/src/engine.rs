@@ -150,7 +150,7 @@ impl Engine {
         let order = run.order(&found, &isolator.places(&spec.id))?;
         let waited = if request.unsafe_no_isolation { None } else { self.place(&spec) };
         let start = if waited.is_some() { Start::Ready } else { Start::Cold };
-        let (lease, place) = match waited {
+        let (lease, mut place) = match waited {
             Some((lease, place)) => (Some(lease), place),
             None => {
                 let place = isolator.create(&spec, &order.words, None).await?;
@@ -166,14 +166,25 @@ impl Engine {
             std::future::pending::<()>().await;
         };
         let mut heard = tokio::select! {
-            heard = conversation::hold(place.stream, &order.job, rest, events, &request.cancel) => heard,
+            heard = conversation::hold(&mut place.stream, &order.job, rest, events, &request.cancel) => heard,
             () = relief => unreachable!("relief never ends"),
         };
+        let (stream, mut receipt) = (place.stream, place.receipt);
         let usage = match (start, lease) {
             // It is destroyed, and replaced, when nobody waits for that.
-            (Start::Ready, Some(_lease)) => self.counted(&heard, &id).await,
-            (_, Some(lease)) => lease.end().await?,
-            (_, None) => isolator.destroy(&id).await?,
+            (Start::Ready, Some(lease)) => {
+                let usage = self.counted(&heard, &id).await;
+                later((stream, lease));
+                usage
+            }
+            (_, Some(lease)) => {
+                let finished = matches!(heard.end, conversation::End::Finished(_));
+                lease.end(finished.then_some(stream)).await?
+            }
+            (_, None) => {
+                drop(stream);
+                isolator.destroy(&id).await?
+            }
         };
         if let Some(pool) = &self.pool {
             pool.ring();
@@ -184,7 +195,6 @@ impl Engine {
             return Err(self.process.unusable());
         }
         order.keep(&mut heard, &found.variant.output);
-        let mut receipt = place.receipt;
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
         Ok(run.record(&id, &order.job, heard, receipt, usage, (start, started_at)))
     }
@@ -212,4 +222,9 @@ impl Engine {
         }
         Ok(dirs)
     }
+}
+
+/// Lets go of something once whoever waits for us has been answered.
+fn later(what: impl Send + 'static) {
+    tokio::spawn(async move { drop(what) });
 }

@@ -168,22 +168,22 @@ impl Program {
                 return Outcome::Heard(Box::new(heard), job);
             }
         }
-        let mut input = Outbox::new(header, stdin.unwrap_or_default());
-        // The first word wakes it. Everything after that happens while it begins.
-        if let Some(to) = &self.stdin
-            && input.push(|bytes| Ok(rustix::io::write(to, bytes)?)).is_err()
-        {
-            return Outcome::NotBegun;
-        }
         let mut order = Vec::new();
         Frame::control(&FromHost::Run(job.clone())).write_to(&mut order);
         let mut order = Outbox::new(order, &[]);
         // A stream that is gone is found by listening to it.
         let _ = order.push(|bytes| self.stream.try_write(bytes));
+        let _ = events.send(Event::Started { step: StepKind::Run }).await;
+        let mut input = Outbox::new(header, stdin.unwrap_or_default());
+        // What wakes the program comes last: the kernel lets it begin where we are, and not before we rest.
+        if let Some(to) = &self.stdin
+            && input.push(|bytes| Ok(rustix::io::write(to, bytes)?)).is_err()
+        {
+            return Outcome::NotBegun;
+        }
         if input.is_empty() {
             self.stdin = None;
         }
-        let _ = events.send(Event::Started { step: StepKind::Run }).await;
         let heard = self.follow(&job, input, order, events, cancel).await;
         Outcome::Heard(Box::new(heard), job)
     }

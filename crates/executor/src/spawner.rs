@@ -25,8 +25,14 @@ pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd) -> Result<(), String>
     }
     // The engine may have been put into a cgroup of its own together with us.
     let workshop = Workshop::open(proof, rustix::process::getppid(), crate::init);
-    let mut spawner =
-        Spawner { workshop, boxes: HashMap::new(), ahead: None, expected: None, dying: Vec::new() };
+    let mut spawner = Spawner {
+        workshop,
+        boxes: HashMap::new(),
+        ahead: None,
+        expected: None,
+        doomed: Vec::new(),
+        dying: Vec::new(),
+    };
     spawner.serve(socket)
 }
 
@@ -40,6 +46,8 @@ struct Spawner {
     ahead: Option<Blank>,
     /// What it will be like.
     expected: Option<JailSpec>,
+    /// To be killed when whoever asked for it has been answered: its end comes before everything else.
+    doomed: Vec<JailBox>,
     /// Killed, and not yet gone. Nobody has to wait for the kernel to take them down.
     dying: Vec<JailBox>,
 }
@@ -51,7 +59,7 @@ impl Spawner {
         self.workshop.sweep();
         let _ = self.ahead.take().map(Blank::discard);
         let left = self.boxes.drain().map(|(_, jail_box)| jail_box);
-        for jail_box in left.chain(self.dying.drain(..)) {
+        for jail_box in left.chain(self.doomed.drain(..)).chain(self.dying.drain(..)) {
             jail_box.kill();
             // The engine is gone; what cannot be removed now is swept by the next spawner.
             let _ = jail_box.bury();
@@ -72,6 +80,10 @@ impl Spawner {
             if send_all(socket, &reply).is_err() {
                 return Ok(());
             }
+            self.doomed.iter().for_each(|jail_box| {
+                jail_box.kill();
+            });
+            self.dying.append(&mut self.doomed);
         }
     }
 
@@ -121,8 +133,8 @@ impl Spawner {
             },
             Order::Destroy { id } => match self.boxes.remove(&id) {
                 Some(jail_box) => {
-                    let usage = jail_box.kill();
-                    self.dying.push(jail_box);
+                    let usage = jail_box.cgroup.usage();
+                    self.doomed.push(jail_box);
                     Reply::Destroyed { usage }
                 }
                 None => Reply::Unknown,

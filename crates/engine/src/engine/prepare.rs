@@ -101,10 +101,10 @@ impl Engine {
             parked: None,
         };
         let words = conversation::words(&job, &[], None)?;
-        let place = self.native.create(spec, &words, None).await?;
+        let mut place = self.native.create(spec, &words, None).await?;
         // What the toolchain says while it is prepared is not the program's output.
         let (quiet, mut nobody) = mpsc::channel(16);
-        let talk = conversation::hold(place.stream, &job, &words[place.told..], &quiet, &request.cancel);
+        let talk = conversation::hold(&mut place.stream, &job, &words[place.told..], &quiet, &request.cancel);
         tokio::pin!(talk);
         let heard = loop {
             tokio::select! {

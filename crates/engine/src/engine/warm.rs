@@ -68,7 +68,7 @@ impl Engine {
                 let usage = self.counted(&heard, &id).await;
                 let receipt = program.receipt.clone();
                 let record = run.record(&id, &job, *heard, receipt, usage, (start, started_at));
-                drop(program);
+                super::later(program);
                 pool.ring();
                 return Ok(Some(record));
             }

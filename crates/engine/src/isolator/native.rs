@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
@@ -267,9 +268,18 @@ impl Lease {
         Lease { native, id }
     }
 
-    /// Destroys it now. Says what it had used.
-    pub(crate) async fn end(mut self) -> Result<BoxUsage, EngineError> {
+    /// Has it destroyed. Says what it had used. Where its job is over, and its stream still open, nothing is left in it
+    /// that could do harm: then nobody has to wait for it.
+    pub(crate) async fn end(mut self, over: Option<UnixStream>) -> Result<BoxUsage, EngineError> {
         let id = std::mem::take(&mut self.id);
+        let mut first = self.native.first.lock().await;
+        if let (Some(jail_box), Some(stream)) = (first.named(&id), over) {
+            let usage = jail_box.cgroup.usage();
+            first.over = Some(stream);
+            locked(&self.native.standing).remove(&id);
+            return Ok(usage);
+        }
+        drop(first);
         self.native.destroy(&id).await
     }
 }
@@ -298,6 +308,8 @@ struct First {
     /// Why it could not be begun.
     failed: Option<JailError>,
     standing: Option<(String, JailBox, Janitor)>,
+    /// Kept open until we end, which the janitor notices.
+    over: Option<UnixStream>,
 }
 
 impl Drop for First {
