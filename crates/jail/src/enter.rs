@@ -32,6 +32,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::cell::OnceCell;
 
 /// A box that stands: PID 1 is the executor, waiting on its control stream.
 #[derive(Debug)]
@@ -141,7 +142,7 @@ impl Blank {
         if let Some((into, out_of)) = self.cgroup.rate_doors()? {
             carried.extend([(Carried::RateDoor, into), (Carried::WayBack, out_of)]);
         }
-        self.gate.send(spec, &carried)?;
+        self.gate.send(spec, self.cgroup.kind(), &carried)?;
         self.furnished = Some(spec.clone());
         Ok(())
     }
@@ -167,7 +168,7 @@ impl Blank {
         self.cgroup.limit(&spec.limits)?;
         let mut carried = vec![(Carried::Control, lines.control)];
         carried.extend(lines.program.into_iter().flatten().map(|fd| (Carried::Stream, fd)));
-        self.gate.send(spec, &carried)
+        self.gate.send(spec, self.cgroup.kind(), &carried)
     }
 
     /// What it reports: that it stands, with or without overlays, or what broke.
@@ -230,7 +231,9 @@ const URGENT: i32 = -10;
 #[derive(Debug)]
 pub struct Workshop {
     proof: SingleThreaded,
-    layout: Layout,
+    /// Who may be moved where he is in the way.
+    movable: Vec<Pid>,
+    layout: OnceCell<Layout>,
     serial: u64,
     forgets: bool,
     nice: i32,
@@ -243,7 +246,7 @@ impl Workshop {
     pub fn open(proof: SingleThreaded, company: Option<Pid>, init: fn(Landed) -> i32) -> Workshop {
         let movable: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(company).collect();
         let nice = rustix::process::getpriority_process(None).unwrap_or(0);
-        Workshop { proof, layout: Layout::detect(&movable), serial: 0, forgets: false, nice, init }
+        Workshop { proof, movable, layout: OnceCell::new(), serial: 0, forgets: false, nice, init }
     }
 
     /// Keeps our environment from boxes, for somebody who has one that they must not see.
@@ -253,7 +256,12 @@ impl Workshop {
 
     /// Removes what spawners left behind that were killed.
     pub fn sweep(&self) {
-        crate::cgroup::sweep(&self.layout);
+        crate::cgroup::sweep(self.layout());
+    }
+
+    /// Looked at when it is needed, which takes a while.
+    fn layout(&self) -> &Layout {
+        self.layout.get_or_init(|| Layout::detect(&self.movable))
     }
 
     /// Begins a box: everything that does not depend on what it shall be.
@@ -281,7 +289,12 @@ impl Workshop {
         }
         let (gate, theirs) = Gate::pair()?;
         let (report_out, report_in) = pipe_with(PipeFlags::CLOEXEC).at(Step::Namespaces, "report")?;
-        let cgroup = Cgroup::plan(&self.layout, self.serial)?;
+        // Only in the unified hierarchy there has to be a cgroup before the process. Elsewhere there is time for it
+        // while the process starts.
+        let before = match self.layout.get().is_none() && Layout::looks_divided() {
+            true => None,
+            false => Some(Cgroup::plan(self.layout(), self.serial)?),
+        };
         let flags = libc::CLONE_NEWUSER
             | libc::CLONE_NEWNS
             | libc::CLONE_NEWPID
@@ -295,31 +308,43 @@ impl Workshop {
         let flags =
             left_out.iter().filter(|(layer, _)| lacks(*layer)).fold(flags, |flags, (_, flag)| flags & !flag);
         let processors = rustix::thread::sched_getaffinity(None).ok();
-        let (pid, pidfd) = match sys::fork_into(&self.proof, flags as u64, cgroup.clone_target()) {
-            Ok(Forked::Parent(pid, pidfd)) => (pid, pidfd),
-            Ok(Forked::Child(proof)) => {
-                drop((gate, report_out));
-                let climber = Climber {
-                    proof,
-                    two_ids: identity.two_ids(),
-                    kind: cgroup.kind(),
-                    network,
-                    forgets: self.forgets,
-                    nice: self.nice,
-                    processors,
-                    init: self.init,
-                };
-                climber.climb(Inherited { gate: theirs, report: report_in })
-            }
-            Err(errno) => {
-                cgroup.remove()?;
-                return Err(JailError::new(Step::Namespaces, "clone3", errno));
-            }
-        };
+        let (pid, pidfd) =
+            match sys::fork_into(&self.proof, flags as u64, before.as_ref().and_then(Cgroup::clone_target)) {
+                Ok(Forked::Parent(pid, pidfd)) => (pid, pidfd),
+                Ok(Forked::Child(proof)) => {
+                    drop((gate, report_out));
+                    let climber = Climber {
+                        proof,
+                        two_ids: identity.two_ids(),
+                        network,
+                        forgets: self.forgets,
+                        nice: self.nice,
+                        processors,
+                        init: self.init,
+                    };
+                    climber.climb(Inherited { gate: theirs, report: report_in })
+                }
+                Err(errno) => {
+                    before.map_or(Ok(()), |cgroup| cgroup.remove())?;
+                    return Err(JailError::new(Step::Namespaces, "clone3", errno));
+                }
+            };
         if let Some(processors) = processors {
             sys::run_elsewhere(pid, processors);
         }
-        let uncounted = match &self.layout.mounted {
+        let cgroup = match before {
+            Some(cgroup) => cgroup,
+            None => match self.layout().mounted {
+                Mounted::V1(_) | Mounted::None(_) => Cgroup::plan(self.layout(), self.serial)?,
+                // It did not look like that. Now we know, so the next one is born into its cgroup.
+                Mounted::V2(_) => {
+                    let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+                    wait_for(&pidfd);
+                    return self.fork(network);
+                }
+            },
+        };
+        let uncounted = match &self.layout().mounted {
             Mounted::None(why) => Some(why.clone()),
             _ => None,
         };

@@ -238,12 +238,17 @@ fn proc(spec: &JailSpec) -> Result<(), JailError> {
     Ok(())
 }
 
-/// Covers what is at `path`, if anything is. A bind takes over the flags of the mask's own mount.
+/// Covers what is at `path`, if anything is: a directory, if that ends in a slash. A bind takes over the flags of the
+/// mask's own mount. One of the wrong kind is refused, and costs as much as ten of the right one.
 fn cover(path: &str) -> Result<(), JailError> {
-    match mount_bind(MASK_FILE, path) {
-        Err(Errno::NOTDIR) => mount_bind(MASK_DIR, path).at(Step::Mounts, path),
+    let (path, usual, other) = match path.strip_suffix('/') {
+        Some(path) => (path, MASK_DIR, MASK_FILE),
+        None => (path, MASK_FILE, MASK_DIR),
+    };
+    match mount_bind(usual, path) {
+        Err(Errno::NOTDIR) => mount_bind(other, path).at(Step::Mounts, path),
         Err(Errno::NOENT) => Ok(()),
-        other => other.at(Step::Mounts, path),
+        done => done.at(Step::Mounts, path),
     }
 }
 

@@ -47,6 +47,11 @@ impl V1Mounts {
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
 impl Layout {
+    /// Whether there seems to be one hierarchy per controller, at a glance.
+    pub fn looks_divided() -> bool {
+        CONTROLLERS.iter().all(|name| Path::new("/sys/fs/cgroup").join(name).join("tasks").exists())
+    }
+
     /// Looks at this host, for somebody who may move these processes, himself among them, out of the way.
     pub fn detect(movable: &[Pid]) -> Layout {
         let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -41,7 +41,6 @@ pub(super) struct Inherited {
 pub(super) struct Climber {
     pub(super) proof: SingleThreaded,
     pub(super) two_ids: bool,
-    pub(super) kind: CgroupKind,
     pub(super) network: Network,
     /// Whether it has an environment that no program may see.
     pub(super) forgets: bool,
@@ -56,6 +55,7 @@ pub(super) struct Climber {
 /// is overlays of its own.
 struct Standing {
     spec: JailSpec,
+    kind: CgroupKind,
     lines: Lines,
     meters: MeterFds,
     rate_door: Option<OwnedFd>,
@@ -97,7 +97,7 @@ impl Climber {
             net_ns::loopback()?;
         }
         // The first specification comes when the id maps are written and the cgroup is made.
-        let (draft, fds) = gate.receive()?;
+        let (draft, kind, fds) = gate.receive()?;
         sys::run_anywhere(&self.processors);
         let (mut meters, rate_door) = self.enter_cgroup(fds)?;
         let sources = Sources::open(&draft, &draft.host_dirs)?;
@@ -113,7 +113,7 @@ impl Climber {
         keyring::fresh()?;
         let mut root = Root::build(&draft, sources, identity::USER)?;
 
-        let (spec, fds) = gate.receive()?;
+        let (spec, _, fds) = gate.receive()?;
         let lines = lines(fds)?;
         let added = spec.host_dirs.get(draft.host_dirs.len()..).unwrap_or_default();
         root.settle(&spec, added, identity::USER)?;
@@ -121,16 +121,16 @@ impl Climber {
         meters.io = Some(self.become_unreadable()?);
         caps::lock_secure_bits()?;
         caps::empty_bounding_set()?;
-        caps::only(self.capabilities())?;
+        caps::only(self.capabilities(kind))?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        Ok(Standing { spec, lines, meters, rate_door, overlay })
+        Ok(Standing { spec, kind, lines, meters, rate_door, overlay })
     }
 
     /// What PID 1 keeps.
-    fn capabilities(&self) -> CapabilitySet {
+    fn capabilities(&self, kind: CgroupKind) -> CapabilitySet {
         let own = if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() };
-        match self.kind {
+        match kind {
             // It looks at processes itself, and sees those only that it could trace; no program may hide. Having
             // more than they have, it is also out of their sight, so without that wall this goes too.
             CgroupKind::None if !lacks(Mutant::Dumpable) => own.union(CapabilitySet::SYS_PTRACE),
@@ -194,7 +194,7 @@ impl Climber {
 
     /// Lets go of every descriptor of the spawner, and reports that the box stands.
     fn land(self, report: OwnedFd, standing: Standing) -> Result<Landed, JailError> {
-        let Standing { spec, lines, meters, rate_door, overlay } = standing;
+        let Standing { spec, kind, lines, meters, rate_door, overlay } = standing;
         let null = || {
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
                 .at(Step::Descriptors, "/dev/null")
@@ -222,7 +222,7 @@ impl Climber {
             user: identity::USER,
             two_ids: self.two_ids,
             limits: spec.limits,
-            cgroup: self.kind,
+            cgroup: kind,
             profile: spec.profile,
             nice: self.nice,
             readable: readable(&spec),

@@ -2,7 +2,7 @@
 //! them descriptors: the doors and meters of its cgroup, the stream to the engine, the streams of its program.
 
 use crate::error::{At, JailError, Step};
-use crate::spec::JailSpec;
+use crate::spec::{CgroupKind, JailSpec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -39,8 +39,12 @@ pub(crate) enum Carried {
 #[derive(Serialize, Deserialize)]
 struct Passage<S> {
     spec: S,
+    kind: CgroupKind,
     carried: Vec<Carried>,
 }
+
+/// A specification, what kind of cgroup there is, and the descriptors beside it.
+type Arrived = (JailSpec, CgroupKind, Vec<(Carried, OwnedFd)>);
 
 /// One end. Packets keep specifications apart.
 #[derive(Debug)]
@@ -53,8 +57,13 @@ impl Gate {
         Ok((Gate(a), Gate(b)))
     }
 
-    pub(super) fn send(&self, spec: &JailSpec, carried: &[(Carried, OwnedFd)]) -> Result<(), JailError> {
-        let passage = Passage { spec, carried: carried.iter().map(|(what, _)| *what).collect() };
+    pub(super) fn send(
+        &self,
+        spec: &JailSpec,
+        kind: CgroupKind,
+        carried: &[(Carried, OwnedFd)],
+    ) -> Result<(), JailError> {
+        let passage = Passage { spec, kind, carried: carried.iter().map(|(what, _)| *what).collect() };
         let text = serde_json::to_vec(&passage)
             .map_err(|_| JailError::new(Step::Namespaces, "specification", Errno::INVAL))?;
         let fds: Vec<BorrowedFd<'_>> = carried.iter().map(|(_, fd)| fd.as_fd()).collect();
@@ -68,8 +77,8 @@ impl Gate {
             .map(drop)
     }
 
-    /// Waits for the next specification, and the descriptors that come along.
-    pub(super) fn receive(&self) -> Result<(JailSpec, Vec<(Carried, OwnedFd)>), JailError> {
+    /// Waits for the next one.
+    pub(super) fn receive(&self) -> Result<Arrived, JailError> {
         let gave_up = || JailError::new(Step::Namespaces, "the spawner gave up", Errno::PIPE);
         let mut buffer = vec![0; LONGEST];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
@@ -90,6 +99,6 @@ impl Gate {
         if passage.carried.len() != fds.len() {
             return Err(JailError::new(Step::Descriptors, "a descriptor got lost", Errno::BADF));
         }
-        Ok((passage.spec, passage.carried.into_iter().zip(fds).collect()))
+        Ok((passage.spec, passage.kind, passage.carried.into_iter().zip(fds).collect()))
     }
 }
