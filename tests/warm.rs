@@ -4,7 +4,9 @@
 mod support;
 
 use engine::limits::Ceiling;
-use engine::{Engine, EngineError, Execution, PoolSettings, Request, ShelfReport, Start, Status};
+use engine::{
+    Engine, EngineError, Execution, PoolSettings, Request, ShelfReport, Start, Status, ZygoteScope,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
 use std::future::Future;
@@ -13,7 +15,12 @@ use support::{Sandboxd, alone, host};
 use tokio::sync::mpsc;
 
 /// What is kept here, unless a test says otherwise.
-const FEW: PoolSettings = PoolSettings { min: 2, max: 4, idle_timeout: Duration::from_secs(60) };
+const FEW: PoolSettings = PoolSettings {
+    min: 2,
+    max: 4,
+    idle_timeout: Duration::from_secs(60),
+    zygote_scope: ZygoteScope::Template,
+};
 /// How long anything may take that happens by itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -83,6 +90,12 @@ const WAITING: [(&str, &str, &str); 2] = [
     ("javascript", "node", "console.log(6 * 7, process.pid)"),
     ("python", "python3", "import os; print(6 * 7, os.getpid())"),
 ];
+
+/// Interpreters whose copies wait.
+fn loaded() -> HashSet<u32> {
+    let outside = |(pid, name): &(u32, String)| name == "python3" && host::inner_pid(*pid) == Some(*pid);
+    below_us().into_iter().filter(outside).map(|(pid, _)| pid).collect()
+}
 
 /// Programs that wait in sandboxes, as the host sees them.
 fn waiting(name: &str) -> Vec<u32> {
@@ -248,6 +261,51 @@ fn killing_the_interpreter_that_is_copied_loses_no_request() {
     survives(&["python3"], "python", "import os; print(6 * 7, os.getpid())");
 }
 
+#[test]
+fn owners_share_an_interpreter_only_where_they_may() {
+    let code = "print(1)";
+    let of = |owner: &str| Request { owner: owner.into(), ..Request::new("python", code) };
+    for (scope, interpreters, starts) in [
+        (ZygoteScope::Template, 1, [Start::Miss, Start::Hit]),
+        (ZygoteScope::Owner, 2, [Start::Miss, Start::Miss]),
+        (ZygoteScope::Off, 0, [Start::Cold, Start::Ready]),
+    ] {
+        with_pool(PoolSettings { zygote_scope: scope, ..FEW }, |engine| async move {
+            for (owner, start) in ["ann", "ben"].into_iter().zip(starts) {
+                let done = execute(&engine, &of(owner)).await.unwrap();
+                assert_eq!((done.status, done.start), (Status::Success, start), "{scope:?}, {owner}");
+                full(&engine).await;
+            }
+            assert_eq!(loaded().len(), interpreters, "{scope:?}");
+        });
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_taken_down() {
+    with_pool(FEW, |engine| async move {
+        for (language, name, code) in WAITING {
+            run(&engine, language, code).await;
+            full(&engine).await;
+            for wait in [0, 1, 2, 5, 20] {
+                // Given up before, while and after a program is told.
+                let endless = if language == "python" { "while True: pass" } else { "for (;;);" };
+                let request = Request::new(language, endless);
+                let given_up =
+                    tokio::time::timeout(Duration::from_millis(wait), execute(&engine, &request)).await;
+                assert!(given_up.is_err(), "{language}");
+            }
+            full(&engine).await;
+            let patience = Instant::now() + PATIENCE;
+            while waiting(name).len() > FEW.max {
+                assert!(Instant::now() < patience, "{language}: {:?}", below_us());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!(run(&engine, language, code).await.status, Status::Success);
+        }
+    });
+}
+
 /// Whatever makes numbers nobody can guess makes others in each copy.
 #[test]
 fn no_two_copies_throw_the_same_dice() {
@@ -255,6 +313,8 @@ fn no_two_copies_throw_the_same_dice() {
     let code = "import os, random, secrets, tempfile, uuid\nprint(random.random(), uuid.uuid4(), secrets.token_hex(8), tempfile.mktemp(), os.urandom(8).hex(), *random.sample(range(10**9), 1))";
     let numpy = "import numpy\nprint(numpy.random.rand(), numpy.random.default_rng().integers(10**15))";
     with_pool(PoolSettings { min: 4, max: 16, ..FEW }, |engine| async move {
+        run(&engine, "python", code).await;
+        let first = loaded();
         for (code, runs) in [(code, RUNS), (numpy, RUNS / 5)] {
             let mut seen = HashSet::new();
             let mut hits = 0;
@@ -276,6 +336,11 @@ fn no_two_copies_throw_the_same_dice() {
                 }
             }
             assert!(hits > runs / 4, "only {hits} of {runs} came from the pool");
+        }
+        let patience = Instant::now() + PATIENCE;
+        while !loaded().is_disjoint(&first) {
+            assert!(Instant::now() < patience, "after {RUNS} copies there has to be another original");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
 }

@@ -45,6 +45,8 @@ pub(crate) struct Facts {
     pub(crate) root_only: Option<String>,
     /// Why it does not apply to root.
     pub(crate) plain_only: Option<String>,
+    /// Why it does not apply to interpreters that wait.
+    pub(crate) cold_only: Option<String>,
     /// It strains the machine: neighbours have to stay nearly as quick as without it.
     #[serde(default)]
     pub(crate) loud: bool,

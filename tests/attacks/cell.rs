@@ -108,6 +108,9 @@ impl<'w> Cells<'w> {
     /// The same by interpreters that are there before their programs, where it has a program for one.
     pub(crate) fn warm(&self, case: &Case) -> Cell {
         let runs = if self.place.who == Who::Root { &case.root } else { &case.plain };
+        if let Some(why) = &case.facts.cold_only {
+            return Cell::not_applicable(why);
+        }
         if !runs.iter().any(Run::can_wait) {
             return Cell::not_applicable("no program of it is in a language whose interpreter waits");
         }

@@ -39,6 +39,8 @@ pub struct PlaceSpec {
 /// An interpreter that is loaded once, and whose copies wait in places for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Zygote {
+    /// Whose programs its copies run, if not everybody's.
+    pub owner: Option<String>,
     /// The interpreter, on the host.
     pub program: PathBuf,
     /// The main file of a program that comes without a name.

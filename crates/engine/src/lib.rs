@@ -25,4 +25,4 @@ pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start,
 pub use jail::seccomp::Profile;
 pub use jail::spec::{Layer, Network};
 pub use output::{Exact, Text};
-pub use pool::{PoolSettings, ShelfReport};
+pub use pool::{PoolSettings, ShelfReport, ZygoteScope};

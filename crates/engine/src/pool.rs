@@ -25,11 +25,29 @@ pub struct PoolSettings {
     pub max: usize,
     /// How long nobody has to ask for a kind until its places are taken down.
     pub idle_timeout: Duration,
+    /// Who shares a loaded interpreter, and so its layout of memory.
+    pub zygote_scope: ZygoteScope,
+}
+
+/// Who shares a loaded interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZygoteScope {
+    /// Everybody whose programs want the same.
+    Template,
+    /// Programs of one owner.
+    Owner,
+    /// Nobody: there is none.
+    Off,
 }
 
 impl Default for PoolSettings {
     fn default() -> PoolSettings {
-        PoolSettings { min: 2, max: 16, idle_timeout: Duration::from_secs(300) }
+        PoolSettings {
+            min: 2,
+            max: 16,
+            idle_timeout: Duration::from_secs(300),
+            zygote_scope: ZygoteScope::Template,
+        }
     }
 }
 
@@ -40,6 +58,8 @@ pub(crate) struct Key {
     pub(crate) language: Option<String>,
     /// Which of the sets of modules of that language is loaded.
     pub(crate) set: Option<usize>,
+    /// Whose it is, where it is not for everybody.
+    pub(crate) owner: Option<String>,
     pub(crate) limits: BoxLimits,
     pub(crate) network: Network,
     pub(crate) profile: Profile,
@@ -66,6 +86,8 @@ pub struct ShelfReport {
     pub dead: u64,
     /// How long making one takes, lately.
     pub refill_ms: f64,
+    /// Why none can be made, while that is so.
+    pub trouble: Option<String>,
 }
 
 /// What comes of asking for a place.
@@ -92,6 +114,8 @@ struct Shelf {
     dead: u64,
     /// Nothing is made before then, because making it failed.
     not_before: Option<Instant>,
+    /// Why it did.
+    trouble: Option<String>,
 }
 
 /// How far back demand is looked at.
@@ -111,6 +135,7 @@ impl Shelf {
             misses: 0,
             dead: 0,
             not_before: None,
+            trouble: None,
         }
     }
 
@@ -151,6 +176,11 @@ impl Pool {
         pool
     }
 
+    /// Who shares a loaded interpreter.
+    pub(crate) fn zygote_scope(&self) -> ZygoteScope {
+        self.settings.zygote_scope
+    }
+
     fn shelves(&self) -> MutexGuard<'_, HashMap<Key, Shelf>> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -189,9 +219,13 @@ impl Pool {
 
     /// Makes one for somebody who waits for it.
     pub(crate) async fn make(&self, key: &Key, recipe: &Recipe) -> Result<Waiting, EngineError> {
-        let made = Waiting::make(&self.native, recipe).await;
-        if let (Err(_), Some(shelf)) = (&made, self.shelves().get_mut(key)) {
-            shelf.not_before = Some(Instant::now() + SULK);
+        let mut made = Waiting::make(&self.native, recipe).await;
+        if let Ok(waiting) = &mut made {
+            waiting.lease().bell = Some(self.bell.clone());
+        }
+        if let Some(shelf) = self.shelves().get_mut(key) {
+            shelf.trouble = made.as_ref().err().map(ToString::to_string);
+            shelf.not_before = shelf.trouble.as_ref().map(|_| Instant::now() + SULK);
         }
         made
     }
@@ -213,6 +247,7 @@ impl Pool {
             misses: shelf.misses,
             dead: shelf.dead,
             refill_ms: shelf.refill.as_secs_f64() * 1000.0,
+            trouble: shelf.trouble.clone(),
         };
         self.shelves().iter().map(report).collect()
     }
@@ -253,7 +288,6 @@ impl Pool {
         // Where it failed, whoever asks for one runs without it meanwhile.
         if let Ok(waiting) = outcome {
             shelf.ready.push_back(waiting);
-            shelf.not_before = None;
             let old = if shelf.refill.is_zero() { took } else { shelf.refill };
             shelf.refill = (old * 7 + took) / 8;
         }

@@ -103,6 +103,14 @@ impl Waiting {
         }
     }
 
+    /// What keeps its place.
+    pub(crate) fn lease(&mut self) -> &mut Lease {
+        match self {
+            Waiting::Place(lease, _) => lease,
+            Waiting::Program(program) => &mut program.lease,
+        }
+    }
+
     /// Whether it still waits. What does has nothing to say.
     pub(crate) fn is_alive(&self) -> bool {
         let mut fds = Vec::with_capacity(2);

@@ -141,16 +141,35 @@ fn contents(file: &File) -> String {
 
 /// Looks at every process below this one, and at what they keep in files of memory: `scratch` is the file
 /// system of the workspace, whose use is known as a whole.
-pub(crate) fn sample(scratch: &Tree) -> Sample {
+///
+/// Pages that a process and its forks share are counted for each of them, which is quick and too much. When that is more
+/// than `enough`, the kernel is asked for each process's own part.
+pub(crate) fn sample(scratch: &Tree, enough: u64) -> Sample {
+    let quick = sample_by(scratch, |_, status| kib(status, "RssAnon:"));
+    if quick.memory_bytes <= enough {
+        return quick;
+    }
+    sample_by(scratch, |pid, status| {
+        let shared = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
+        // One that cannot be asked, or is gone meanwhile, has what it seemed to have.
+        shared.map_or_else(|| kib(status, "RssAnon:"), |text| kib(&text, "Pss_Anon:"))
+    })
+}
+
+/// A number of kibibytes behind a key, in bytes.
+fn kib(text: &str, key: &str) -> u64 {
+    jail::cgroup::keyed(&text.replace(" kB", ""), key).unwrap_or(0) * 1024
+}
+
+fn sample_by(scratch: &Tree, anonymous: impl Fn(u32, &str) -> u64) -> Sample {
     let mut sample = Sample::default();
     let mut shared = 0;
     let mut nameless = HashMap::new();
     for pid in crate::ground::descendants(std::process::id()) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let kib = |key| jail::cgroup::keyed(&status.replace(" kB", ""), key).unwrap_or(0) * 1024;
         sample.processes += jail::cgroup::keyed(&status, "Threads:").unwrap_or(0);
-        sample.memory_bytes += kib("RssAnon:");
-        shared = kib("RssShmem:").max(shared);
+        sample.memory_bytes += anonymous(pid, &status);
+        shared = kib(&status, "RssShmem:").max(shared);
         for fd in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             // Files without a name live in memory, unless they are on the workspace's own file system.
             if let Ok(meta) = std::fs::metadata(fd.path())

@@ -252,7 +252,7 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     /// Looks at all processes. Whether they use more memory than they may.
     fn look(&mut self) -> bool {
-        self.last = sample(self.scratch);
+        self.last = sample(self.scratch, self.ground.limits().memory_bytes);
         self.most.processes = self.most.processes.max(self.last.processes);
         self.most.memory_bytes = self.most.memory_bytes.max(self.last.memory_bytes);
         self.last.memory_bytes > self.ground.limits().memory_bytes && !lacks(Mutant::Memory)

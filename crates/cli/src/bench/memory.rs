@@ -32,7 +32,12 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
     for ready in programs.iter().filter(|ready| ready.program.under_load) {
         let program = ready.program;
         bench.bar.set_message(format!("{} waiting", program.title));
-        let engine = bench.ours.engine(Some(PoolSettings { min: KEPT, max: KEPT, idle_timeout: IDLE }))?;
+        let engine = bench.ours.engine(Some(PoolSettings {
+            min: KEPT,
+            max: KEPT,
+            idle_timeout: IDLE,
+            ..PoolSettings::default()
+        }))?;
         if bench.ours.run(&engine, &ready.task(&bench.fresh))?.start == Start::Cold {
             let why = format!("{} is not kept warm", program.language);
             let by = Candidate::Warm.title();

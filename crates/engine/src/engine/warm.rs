@@ -7,7 +7,7 @@ use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
 use crate::isolator::native::Lease;
 use crate::isolator::{Isolator, Place, PlaceSpec, Zygote};
-use crate::pool::{Key, Pool, Taken};
+use crate::pool::{Key, Pool, Taken, ZygoteScope};
 use crate::runtime::plan::{self, Purpose};
 use crate::runtime::{Park, Warm, find};
 use crate::warm::{Outcome, Program, Recipe, Waiting, fits};
@@ -33,10 +33,15 @@ impl Engine {
         let request = run.request;
         let files =
             || std::iter::once(&request.main).chain(&request.files).map(|file| file.content.as_slice());
+        let copied = run.runtime.warm == Warm::Zygote;
+        if copied && pool.zygote_scope() == ZygoteScope::Off {
+            return Ok(None);
+        }
         let park = run.runtime.variants.iter().find_map(|variant| variant.park.as_ref());
         let key = Key {
             language: Some(run.runtime.name.clone()),
             set: park.and_then(|park| park.set_for(files())),
+            owner: (copied && pool.zygote_scope() == ZygoteScope::Owner).then(|| request.owner.clone()),
             limits: run.limits.of_box(),
             network: request.network,
             profile: request.profile,
@@ -69,7 +74,6 @@ impl Engine {
                 let receipt = program.receipt.clone();
                 let record = run.record(&id, &job, *heard, receipt, usage, (start, started_at));
                 super::later(program);
-                pool.ring();
                 return Ok(Some(record));
             }
         }
@@ -90,6 +94,7 @@ impl Engine {
         let key = Key {
             language: None,
             set: None,
+            owner: None,
             limits: spec.limits.of_box(),
             network: spec.network,
             profile: spec.profile,
@@ -118,7 +123,7 @@ impl Engine {
             Taken::Waiting(Waiting::Program(program)) => return Ok(Some((Start::Hit, program))),
             Taken::ToMake(recipe) => recipe,
             Taken::Nothing | Taken::Waiting(Waiting::Place(..)) => return Ok(None),
-            Taken::Unknown => match self.recipe(run, key.set, events).await? {
+            Taken::Unknown => match self.recipe(run, key, events).await? {
                 Some(recipe) => pool.learn(key.clone(), recipe),
                 None => return Ok(None),
             },
@@ -134,13 +139,13 @@ impl Engine {
     async fn recipe(
         &self,
         run: &Run<'_>,
-        set: Option<usize>,
+        key: &Key,
         events: &mpsc::Sender<Event>,
     ) -> Result<Option<Recipe>, EngineError> {
         let (request, runtime) = (run.request, run.runtime);
         let found = find::find(runtime)?;
         let Some(park) = &found.variant.park else { return Ok(None) };
-        let set = set.and_then(|set| park.sets.get(set));
+        let set = key.set.and_then(|set| park.sets.get(set));
         let places = self.native.places("");
         let step = plan::parked(runtime, &found, park, &run.limits, &places)?;
         let zygote = match (&step, runtime.warm, found.toolchain.is_some()) {
@@ -149,6 +154,7 @@ impl Engine {
             (None, Warm::Zygote, false) => {
                 match found.variant.needs.first().and_then(|name| found.program(name)) {
                     Some((_, program)) => Some(Zygote {
+                        owner: key.owner.clone(),
                         program,
                         source: runtime.source.clone(),
                         env: plan::environment(&found, &[], &places)

@@ -23,12 +23,39 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify, oneshot};
 
-/// A spawner, if it has been started.
-type Hire = Mutex<Option<Spawner>>;
+/// Most places one loaded interpreter makes, and the longest time it makes them: all its copies have the same layout
+/// of memory and the same seed of hashes, which nobody shall have much time to find out.
+const MOST_COPIES: usize = 500;
+const LONGEST_LIFE: Duration = Duration::from_secs(3600);
+
+/// A spawner, once it has been started, and what it has done.
+#[derive(Debug)]
+struct Hire {
+    /// The interpreter it is, if it is one.
+    zygote: Option<Zygote>,
+    spawner: Mutex<Option<Spawner>>,
+    since: Instant,
+    made: AtomicUsize,
+}
+
+impl Hire {
+    fn new(zygote: Option<Zygote>) -> Hire {
+        Hire { zygote, spawner: Mutex::default(), since: Instant::now(), made: AtomicUsize::new(0) }
+    }
+
+    /// Whether another one should make what comes next.
+    fn is_worn(&self) -> bool {
+        self.zygote.is_some()
+            && (self.made.load(Relaxed) >= MOST_COPIES || self.since.elapsed() >= LONGEST_LIFE)
+    }
+}
 
 /// The isolator of namespaces.
 #[derive(Debug)]
@@ -36,10 +63,10 @@ pub struct Native {
     executor: PathBuf,
     /// The library that makes an interpreter a spawner.
     library: PathBuf,
-    /// The plain one, and one for each zygote.
+    /// The plain one, and one for each zygote. One that is worn stays until the last of its places is gone.
     spawners: std::sync::Mutex<HashMap<Option<Zygote>, Arc<Hire>>>,
-    /// Places by name, and whose they are.
-    standing: std::sync::Mutex<BTreeMap<String, Option<Zygote>>>,
+    /// Places by name, and who made them.
+    standing: std::sync::Mutex<BTreeMap<String, Arc<Hire>>>,
     first: Mutex<First>,
     /// Prepared roots by what they have, so that they are looked for once.
     roots: std::sync::Mutex<HashMap<(Vec<PathBuf>, bool), PathBuf>>,
@@ -136,8 +163,13 @@ impl Native {
             begun.discard().map_err(refused)?;
         }
         let lines = std::iter::once(lines.control).chain(lines.program.into_iter().flatten()).collect();
-        match self.order(zygote, &Order::Make { spec: Box::new(spec) }, lines).await {
-            Ok(Reply::Made { layers }) => Ok(layers),
+        let (hire, id) = (self.hire(zygote), spec.id.clone());
+        match self.order(&hire, Order::Make { spec: Box::new(spec) }, lines).await {
+            Ok(Reply::Made { layers }) => {
+                hire.made.fetch_add(1, Relaxed);
+                locked(&self.standing).insert(id, hire);
+                Ok(layers)
+            }
             Ok(Reply::Failed { error }) => Err(refused(error)),
             Ok(other) => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
             // Where no box could be begun, that tells more than that no spawner could be started either.
@@ -162,28 +194,56 @@ impl Native {
         let jail_box = rising.stand().map_err(refused)?;
         let layers = jail_box.layers.clone();
         self.first.lock().await.standing = Some((spec.id.clone(), jail_box, janitor));
+        locked(&self.standing).insert(spec.id.clone(), Arc::new(Hire::new(None)));
         Ok(layers)
     }
 
-    async fn order(
-        &self,
-        zygote: &Option<Zygote>,
-        order: &Order,
-        lines: Vec<OwnedFd>,
-    ) -> Result<Reply, EngineError> {
-        let spawner = locked(&self.spawners).entry(zygote.clone()).or_default().clone();
-        let mut spawner = spawner.lock().await;
-        let mut running = match (spawner.take(), zygote) {
-            (Some(running), _) => running,
-            (None, None) => Spawner::start(&self.executor)?,
-            (None, Some(zygote)) => Spawner::start_zygote(zygote, &self.library)?,
-        };
-        let reply = running.order(order, lines).await;
-        // A spawner that broke is not kept: its places are gone with it, and the next order starts another.
-        if reply.is_ok() {
-            *spawner = Some(running);
+    /// Who makes places of this kind now.
+    fn hire(&self, zygote: &Option<Zygote>) -> Arc<Hire> {
+        let mut spawners = locked(&self.spawners);
+        match spawners.get(zygote) {
+            Some(hire) if !hire.is_worn() => hire.clone(),
+            _ => {
+                let hire = Arc::new(Hire::new(zygote.clone()));
+                spawners.insert(zygote.clone(), hire.clone());
+                hire
+            }
         }
-        reply
+    }
+
+    /// Who made the place of that name.
+    fn maker(&self, id: &str) -> Result<Arc<Hire>, EngineError> {
+        let unknown = || EngineError::Broken(format!("no place is named `{id}`"));
+        locked(&self.standing).get(id).cloned().ok_or_else(unknown)
+    }
+
+    /// Gives an order. It is carried out even if nobody waits for the answer any more; a place that nobody waits for is
+    /// destroyed at once.
+    async fn order(&self, hire: &Arc<Hire>, order: Order, lines: Vec<OwnedFd>) -> Result<Reply, EngineError> {
+        let (hire, executor, library) = (hire.clone(), self.executor.clone(), self.library.clone());
+        let (answer, answered) = oneshot::channel();
+        tokio::spawn(async move {
+            let mut spawner = hire.spawner.lock().await;
+            let running = match (spawner.take(), &hire.zygote) {
+                (Some(running), _) => Ok(running),
+                (None, None) => Spawner::start(&executor),
+                (None, Some(zygote)) => Spawner::start_zygote(zygote, &library),
+            };
+            let mut running = match running {
+                Ok(running) => running,
+                Err(error) => return drop(answer.send(Err(error))),
+            };
+            let reply = running.order(&order, lines).await;
+            // A spawner that broke is not kept: its places are gone with it, and the next order starts another.
+            let works = reply.is_ok();
+            if let (Err(Ok(Reply::Made { .. })), Order::Make { spec }) = (answer.send(reply), &order) {
+                let _ = running.order(&Order::Destroy { id: spec.id.clone() }, Vec::new()).await;
+            }
+            if works {
+                *spawner = Some(running);
+            }
+        });
+        answered.await.unwrap_or_else(|_| Err(EngineError::Broken("nobody obeys".into())))
     }
 }
 
@@ -215,7 +275,6 @@ impl Isolator for Native {
         let (stream, theirs, told) = open_stream(opening)?;
         let lines = Lines { control: theirs.into(), program };
         let layers = self.make(&spec.zygote, self.jail_spec(spec)?, lines).await?;
-        locked(&self.standing).insert(spec.id.clone(), spec.zygote.clone());
         Ok(Place { stream, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
     }
 
@@ -223,20 +282,20 @@ impl Isolator for Native {
         if let Some(jail_box) = self.first.lock().await.named(id) {
             return Ok(jail_box.cgroup.usage());
         }
-        let zygote = locked(&self.standing).get(id).cloned().flatten();
-        match self.order(&zygote, &Order::Measure { id: id.into() }, Vec::new()).await? {
+        match self.order(&self.maker(id)?, Order::Measure { id: id.into() }, Vec::new()).await? {
             Reply::Measured { usage } => Ok(usage),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
         }
     }
 
     async fn destroy(&self, id: &str) -> Result<BoxUsage, EngineError> {
-        let zygote = locked(&self.standing).remove(id).flatten();
+        let maker = self.maker(id);
+        locked(&self.standing).remove(id);
         if let Some(jail_box) = self.first.lock().await.named(id) {
             // It stays where it is: its ids are free only when the janitor has seen the last of it.
             return Ok(jail_box.kill());
         }
-        match self.order(&zygote, &Order::Destroy { id: id.into() }, Vec::new()).await? {
+        match self.order(&maker?, Order::Destroy { id: id.into() }, Vec::new()).await? {
             Reply::Destroyed { usage } => Ok(usage),
             other => Err(EngineError::Broken(format!("the spawner answered {other:?}"))),
         }
@@ -247,8 +306,7 @@ impl Isolator for Native {
             jail_box.cgroup.relieve();
             return Ok(());
         }
-        let zygote = locked(&self.standing).get(id).cloned().flatten();
-        self.order(&zygote, &Order::Relieve { id: id.into() }, Vec::new()).await.map(drop)
+        self.order(&self.maker(id)?, Order::Relieve { id: id.into() }, Vec::new()).await.map(drop)
     }
 
     async fn list(&self) -> Vec<String> {
@@ -261,11 +319,13 @@ impl Isolator for Native {
 pub(crate) struct Lease {
     native: Arc<Native>,
     pub(crate) id: String,
+    /// Rung then, for somebody who wants to replace it.
+    pub(crate) bell: Option<Arc<Notify>>,
 }
 
 impl Lease {
     pub(crate) fn new(native: Arc<Native>, id: String) -> Lease {
-        Lease { native, id }
+        Lease { native, id, bell: None }
     }
 
     /// Has it destroyed. Says what it had used. Where its job is over, and its stream still open, nothing is left in it
@@ -289,6 +349,9 @@ impl Drop for Lease {
         let (native, id) = (self.native.clone(), std::mem::take(&mut self.id));
         if id.is_empty() {
             return;
+        }
+        if let Some(bell) = &self.bell {
+            bell.notify_one();
         }
         // Without a runtime the engine is about to end, and every place with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
