@@ -12,6 +12,9 @@ use jail::spec::BoxLimits;
 use serde::{Deserialize, Serialize};
 
 const MIB: u64 = 1 << 20;
+/// Wall time beyond its own for which a run could use CPU, in milliseconds: a rate is kept over a tenth of a second, and
+/// not to the moment.
+const CPU_SLACK: u64 = 1000;
 /// Bytes a program may write to a stream, kept or not, before it is ended.
 pub const OUTPUT_WRITTEN: u64 = 64 * MIB;
 
@@ -170,8 +173,9 @@ impl Limits {
             );
             return Err(EngineError::invalid(DISK.name, message).with_hint(hint));
         }
-        // All the time its rate allows, so that by default wall time is what ends a run.
-        let cpu_default = timeout_ms.saturating_mul(cpu_millis.div_ceil(1000).max(1));
+        // More than its rate allows, so that by default wall time is what ends a run.
+        let cpu_default =
+            (timeout_ms.saturating_add(CPU_SLACK)).saturating_mul(cpu_millis.div_ceil(1000).max(1));
         Ok(Limits {
             timeout_ms,
             cpu_time_ms: CPU_TIME.settle(
@@ -205,7 +209,7 @@ impl Limits {
     pub(crate) fn usual() -> Limits {
         Limits {
             timeout_ms: 30_000,
-            cpu_time_ms: 30_000,
+            cpu_time_ms: 30_000 + CPU_SLACK,
             memory_bytes: 512 * MIB,
             cpu_millis: 1000,
             pids: 128,
