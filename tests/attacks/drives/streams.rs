@@ -92,6 +92,11 @@ fn bytes_arrive_exactly(stage: &Stage) -> Result<(), String> {
 fn nobody_is_busy_meanwhile(stage: &Stage) -> Result<(), String> {
     let running = stage.command().start();
     running.until_it_runs("python3");
+    // That may be an interpreter whose copies run programs, so there need not be a sandbox yet.
+    let patience = Instant::now() + PATIENCE;
+    while ours(&running).is_err() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     // The program needs a moment to get to its trick.
     std::thread::sleep(Duration::from_millis(150));
     let ours = ours(&running)?;
