@@ -2,6 +2,7 @@
 import os
 import socket
 import sys
+import time
 from attack import report
 
 HTML = "<html><script>alert(1)</script></html>"
@@ -50,4 +51,6 @@ if way == "endless":
                 os.rename(f"moving{number}", f"moved{number}")
                 os.path.islink(f"moving{number}") or os.symlink("/etc/passwd", f"moving{number}")
                 os.unlink(f"moving{number}")
+    while not os.path.exists("moved0"):
+        time.sleep(0.001)
     report("made", "a child")
