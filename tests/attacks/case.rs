@@ -105,11 +105,19 @@ pub(crate) struct Expect {
     pub(crate) artifacts: Option<Vec<String>>,
     pub(crate) at_least: Option<usize>,
     pub(crate) attempts: Vec<(String, Vec<String>)>,
+    /// Those that come before them where an interpreter waited, and nowhere else.
+    pub(crate) warm_attempts: Vec<(String, Vec<String>)>,
     /// Listeners it may reach: globs. For a control that shows that they can be reached.
     pub(crate) hits: Vec<String>,
 }
 
 impl Expect {
+    /// The same for an interpreter that waited.
+    pub(crate) fn of_warm(&self) -> Expect {
+        let attempts = self.warm_attempts.iter().chain(&self.attempts).cloned().collect();
+        Expect { attempts, ..self.clone() }
+    }
+
     pub(crate) fn statuses(&self) -> Vec<&str> {
         self.status.as_ref().map_or(vec!["success"], |all| all.iter().map(String::as_str).collect())
     }

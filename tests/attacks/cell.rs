@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Most times a case is tried when nothing is wrong but its time, or for a loud one the neighbour's.
+/// Most times a loud case is tried when nothing is wrong but the neighbour's time.
 const TRIES: usize = 3;
 /// How much slower a neighbour may be beside a loud case.
 const FACTOR: f64 = 2.0;
@@ -85,10 +85,6 @@ impl<'w> Cells<'w> {
             wrong.extend(self.watchdog.rest());
             let factor = slowness.filter(|_| slow);
             cell.words = wrong;
-            if late(&cell.words) && attempt < TRIES && !case.is_control() && !self.place.is_weakened() {
-                self.recover(&mut cell);
-                continue;
-            }
             cell.notes = factor.map(|factor| told(factor, attempt)).into_iter().collect();
             if factor.is_none_or(|factor| factor <= FACTOR) || !cell.words.is_empty() {
                 break;
@@ -257,12 +253,6 @@ impl<'w> Cells<'w> {
             cell.words.push(why);
         }
     }
-}
-
-/// Whether nothing is wrong but how long it took, which may be the machine's fault: then it is tried again.
-fn late(words: &[String]) -> bool {
-    !words.is_empty()
-        && words.iter().all(|word| word.contains("ended after ") || word.contains("duration_ms is "))
 }
 
 fn told(factor: f64, attempt: usize) -> String {

@@ -147,11 +147,6 @@ impl<'w> Place<'w> {
         }
     }
 
-    /// Whether a layer is missing.
-    pub(crate) fn is_weakened(&self) -> bool {
-        self.mutant.borrow().is_some()
-    }
-
     /// Does something while no layer is missing.
     pub(crate) fn with_all_layers<T>(&self, work: impl FnOnce() -> T) -> T {
         let mutant = self.mutant.take();
