@@ -43,6 +43,9 @@ use world::{Place, Who, World};
 const SHOWN: usize = 8;
 
 fn main() -> ExitCode {
+    // A shell lets what it starts in the background ignore SIGINT, and so would every command that is tried here.
+    jail::sys::reset_signals();
+    jail::sys::ignore_broken_pipes();
     match attack(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -101,7 +101,7 @@ pub(crate) async fn hold(
     let mut listener = Listener {
         read,
         reader: Reader::default(),
-        buffer: vec![0; 64 << 10],
+        buffer: Vec::with_capacity(64 << 10),
         job,
         deadline: Instant::now() + Duration::from_millis(job.limits.wall_ms),
         events,
@@ -156,7 +156,7 @@ async fn farewell(listener: &mut Listener<'_>, voice: Option<WriteHalf<'_>>) {
 struct Listener<'a> {
     read: ReadHalf<'a>,
     reader: Reader,
-    /// On the heap, where only the pages that are used cost anything.
+    /// Only the pages of it that are used cost anything.
     buffer: Vec<u8>,
     job: &'a Job,
     /// When the job's time is over.
@@ -174,9 +174,10 @@ impl Listener<'_> {
                 Err(e) => return self.end(End::Broken(e.to_string())),
                 Ok(None) => {}
             }
-            match self.read.read(&mut self.buffer).await {
+            self.buffer.clear();
+            match self.read.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return false,
-                Ok(length) => self.reader.push(&self.buffer[..length]),
+                Ok(_) => self.reader.push(&self.buffer),
             }
         }
     }

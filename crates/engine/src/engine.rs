@@ -196,7 +196,7 @@ impl Engine {
         }
         order.keep(&mut heard, &found.variant.output);
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
-        Ok(run.record(&id, &order.job, heard, receipt, usage, (start, started_at)))
+        Ok(run.record(&id, &order.job.steps, heard, receipt, usage, (start, started_at)))
     }
 
     /// What the language needs of the host beside what every sandbox sees.

@@ -1,6 +1,7 @@
 //! The control stream: frames in, frames out, never blocking.
 
 use protocol::{Frame, FromExecutor, FromHost, Reader};
+use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, read, write};
 
@@ -10,7 +11,7 @@ const ENOUGH_WAITING: usize = 1 << 20;
 pub(crate) struct Control {
     stream: OwnedFd,
     reader: Reader,
-    /// On the heap, where only the pages that are used cost anything.
+    /// Only the pages of it that are used cost anything.
     buffer: Vec<u8>,
     waiting: Vec<u8>,
     sent: usize,
@@ -25,7 +26,7 @@ impl Control {
         Ok(Control {
             stream,
             reader: Reader::default(),
-            buffer: vec![0; 64 << 10],
+            buffer: Vec::with_capacity(64 << 10),
             waiting: Vec::new(),
             sent: 0,
             hung_up: false,
@@ -42,9 +43,10 @@ impl Control {
 
     /// Takes in what has arrived.
     pub(crate) fn fill(&mut self) {
-        match read(&self.stream, &mut *self.buffer) {
+        self.buffer.clear();
+        match read(&self.stream, spare_capacity(&mut self.buffer)) {
             Ok(0) => self.hung_up = true,
-            Ok(length) => self.reader.push(&self.buffer[..length]),
+            Ok(_) => self.reader.push(&self.buffer),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.hung_up = true,
         }
@@ -76,13 +78,12 @@ impl Control {
         self.send(&Frame::control(message));
     }
 
-    /// Says something together with everything that waits, and hands over a descriptor.
-    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fd: BorrowedFd<'_>) {
+    /// Says something together with everything that waits, and hands over two descriptors.
+    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fds: [BorrowedFd<'_>; 2]) {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
         self.note(message);
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let fds = [fd];
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         let bytes = [std::io::IoSlice::new(&self.waiting[self.sent..])];
         match sendmsg(&self.stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL) {

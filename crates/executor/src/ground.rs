@@ -1,7 +1,7 @@
 //! What a job stands on: a box of our own ([`Walled`]), or nothing at all ([`Plain`]).
 
 use jail::cgroup::MeterFds;
-use jail::job::{Program, Ready, Stage};
+use jail::job::{KEEPER, Program, Ready, Stage};
 use jail::spec::{BoxLimits, InitSpec};
 use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::cell::Cell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -20,6 +22,12 @@ pub(crate) trait Ground {
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError>;
     /// Starts a program that waits, on the streams the place was made with; none for a copy of this interpreter.
     fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError>;
+    /// Who keeps the memory of the program that waits, and is no part of the job, while there is one.
+    fn keeper(&self) -> Option<Pid>;
+    /// Takes note that this process has ended.
+    fn bury(&self, pid: Pid);
+    /// Whether none of the job's processes is left.
+    fn is_clear(&self) -> bool;
     /// Ends every process of the job.
     fn kill_all(&self);
     /// Where the user's files are.
@@ -45,6 +53,9 @@ pub(crate) struct Walled {
     meters: Meters,
     /// Of the program that shall wait.
     streams: Cell<Option<[OwnedFd; 3]>>,
+    keeper: Cell<Option<Pid>>,
+    /// Where the kernel names our children.
+    children: Option<File>,
 }
 
 impl Walled {
@@ -57,7 +68,8 @@ impl Walled {
     ) -> Result<Walled, String> {
         let meters = Meters::of_box(spec.cgroup, meters);
         let ready = Ready::prepare(proof, spec, rate_door).map_err(|e| e.to_string())?;
-        Ok(Walled { ready, meters, streams: Cell::new(streams) })
+        let children = File::open("/proc/thread-self/children").ok();
+        Ok(Walled { ready, meters, streams: Cell::new(streams), keeper: Cell::new(None), children })
     }
 }
 
@@ -71,9 +83,30 @@ impl Ground for Walled {
         let streams = self.streams.take().ok_or_else(|| missing("no streams to wait on"))?;
         match (program, LIFE.get()) {
             (Some(program), _) => self.ready.start(program, streams),
-            (None, Some(life)) => self.ready.fork(stage, streams, *life),
+            (None, Some(life)) => {
+                self.keeper.set(Some(KEEPER));
+                self.ready.fork(stage, streams, *life)
+            }
             (None, None) => Err(missing("this is no interpreter")),
         }
+    }
+
+    fn keeper(&self) -> Option<Pid> {
+        self.keeper.get()
+    }
+
+    fn bury(&self, pid: Pid) {
+        if self.keeper.get() == Some(pid) {
+            self.keeper.set(None);
+        }
+    }
+
+    /// Whoever loses its parent becomes our child, so nobody is left when all our children are the keeper, who has none.
+    fn is_clear(&self) -> bool {
+        let (Some(keeper), Some(children)) = (self.keeper.get(), &self.children) else { return false };
+        let mut buffer = [0; 64];
+        let length = children.read_at(&mut buffer, 0).unwrap_or(0);
+        buffer[..length].trim_ascii() == keeper.as_raw_nonzero().to_string().as_bytes()
     }
 
     fn kill_all(&self) {
@@ -145,6 +178,16 @@ impl Ground for Plain {
 
     fn park(&self, _program: Option<&Program>, _stage: &Stage) -> Result<Pid, JailError> {
         Err(JailError::new(jail::Step::Exec, "nothing waits without isolation", Errno::OPNOTSUPP))
+    }
+
+    fn keeper(&self) -> Option<Pid> {
+        None
+    }
+
+    fn bury(&self, _pid: Pid) {}
+
+    fn is_clear(&self) -> bool {
+        false
     }
 
     /// Without a pid namespace there is no atomic way: descend and kill until nobody is left to descend to.

@@ -6,73 +6,88 @@
 use crate::artifacts::{self, Known};
 use crate::control::Control;
 use crate::ground::Ground;
-use crate::meters::Reading;
-use crate::watch::{Watch, program, stage};
+use crate::meters::{Reading, Sample};
+use crate::waiting::Waiting;
+use crate::watch::Watch;
 use jail::beneath::{Mark, PlainPath, Tree};
 use jail::mutant::{Mutant, lacks};
 use jail::sys;
 use protocol::{
-    BUILD_STREAM, Collect, Ending, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, Parked,
+    BUILD_STREAM, Collect, Ending, Errand, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind,
     Place, RunLimits, StepKind, Usage, Written,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use std::io::Write;
-use std::time::Instant;
-
-/// The program that waits.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    pub(crate) pid: Option<Pid>,
-    /// How it ended, if it did before anybody asked.
-    pub(crate) ended: Option<WaitStatus>,
-}
+use std::time::{Duration, Instant};
 
 /// Serves the engine until it hangs up.
 pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), String> {
     let signals = sys::child_signals().map_err(|e| e.to_string())?;
     let mut waiting = Waiting::default();
     while !control.hung_up() {
-        match next_frame(&mut control, &signals, &mut waiting) {
-            Some(frame) if frame.kind == Kind::Control => match control.message(&frame) {
-                // Goes out with what comes next, or when there is nothing left to do.
-                Some(FromHost::Hello { generation }) => control.note(&FromExecutor::Hello {
-                    generation: generation.min(GENERATION),
-                    seccomp_sha256: ground.seccomp_sha256(),
-                    landlock_abi: ground.landlock_abi(),
-                }),
-                Some(FromHost::Park(parked)) => {
-                    match park(ground, &parked) {
-                        Ok((pid, workspace)) => {
-                            waiting.pid = Some(pid);
-                            rehearse(&mut control, ground, &workspace);
-                            control.hand_over(&FromExecutor::Parked, workspace.root());
-                        }
-                        Err(reason) => control.tell(&FromExecutor::Broken { reason }),
-                    }
-                    control.drain();
-                }
-                Some(FromHost::Run(job)) => {
-                    match run(&mut control, ground, &signals, &job, &mut waiting) {
-                        Ok(result) => control.tell(&FromExecutor::Finished(Box::new(result))),
-                        Err(reason) => control.tell(&FromExecutor::Broken { reason }),
-                    }
-                    control.drain();
-                }
-                // Nothing runs, or the engine speaks of what we do not know.
-                Some(FromHost::Cancel) | None => {}
-            },
+        let told = match next_frame(&mut control, ground, &signals, &mut waiting) {
+            Some(frame) if frame.kind == Kind::Control => control.message(&frame),
             // Input that arrives after its program has ended.
-            _ => {}
+            Some(_) => None,
+            // The program that waited has ended: somebody may want to know.
+            None => Some(FromHost::Attend),
+        };
+        match told {
+            // Goes out with what comes next, or when there is nothing left to do.
+            Some(FromHost::Hello { generation }) => control.note(&FromExecutor::Hello {
+                generation: generation.min(GENERATION),
+                seccomp_sha256: ground.seccomp_sha256(),
+                landlock_abi: ground.landlock_abi(),
+            }),
+            Some(FromHost::Park(parked)) => match Waiting::park(ground, &parked) {
+                Ok((parked, workspace, letterbox)) => {
+                    waiting = parked;
+                    rehearse(&mut control, ground, &workspace);
+                    control.hand_over(&FromExecutor::Parked, [workspace.root(), letterbox.as_fd()]);
+                    control.drain();
+                }
+                Err(reason) => report(&mut control, Err(reason)),
+            },
+            Some(FromHost::Settle) => waiting.settle(ground),
+            Some(FromHost::Follow(errand)) => {
+                let followed = follow(&mut control, ground, &signals, &errand, &mut waiting);
+                report(&mut control, followed);
+            }
+            Some(FromHost::Attend) => {
+                if let Some(errand) = waiting.letter() {
+                    let followed = follow(&mut control, ground, &signals, &errand, &mut waiting);
+                    report(&mut control, followed);
+                }
+            }
+            Some(FromHost::Run(job)) => {
+                let ran = run(&mut control, ground, &signals, &job);
+                report(&mut control, ran);
+            }
+            // Nothing runs, or the engine speaks of what we do not know.
+            Some(FromHost::Cancel) | None => {}
         }
     }
     Ok(())
 }
 
-/// Waits for a frame, reaping meanwhile.
-fn next_frame(control: &mut Control, signals: &OwnedFd, waiting: &mut Waiting) -> Option<protocol::Frame> {
+fn report(control: &mut Control, done: Result<JobResult, String>) {
+    control.tell(&match done {
+        Ok(result) => FromExecutor::Finished(Box::new(result)),
+        Err(reason) => FromExecutor::Broken { reason },
+    });
+    control.drain();
+}
+
+/// Waits for a frame, reaping meanwhile. None when the engine has hung up, or the program that waits has ended.
+fn next_frame(
+    control: &mut Control,
+    ground: &impl Ground,
+    signals: &OwnedFd,
+    waiting: &mut Waiting,
+) -> Option<Frame> {
     loop {
         if let Some(frame) = control.next() {
             return Some(frame);
@@ -92,33 +107,25 @@ fn next_frame(control: &mut Control, signals: &OwnedFd, waiting: &mut Waiting) -
         if !(news & !PollFlags::OUT).is_empty() {
             control.fill();
         }
-        if child && let Some(status) = reap(signals, waiting.pid) {
+        if child && let Some(status) = reap(ground, signals, waiting.pid) {
             waiting.ended = Some(status);
+            return None;
         }
     }
 }
 
-/// Starts the program that waits, in a workspace that has its main file.
-fn park(ground: &impl Ground, parked: &Parked) -> Result<(Pid, Tree), String> {
-    let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
-    if let Some(source) = &parked.source {
-        let path = PlainPath::parse(source).map_err(|e| e.to_string())?;
-        workspace.create(&path, 0o644).map_err(|e| format!("file `{source}`: {e}"))?;
-    }
-    let stage = stage(&ground.workspace().display().to_string(), parked.cpu_ms).map_err(|e| e.to_string())?;
-    let program = parked.step.as_ref().map(|step| program(step, parked.cpu_ms)).transpose();
-    let started = program.and_then(|program| ground.park(program.as_ref(), &stage));
-    Ok((started.map_err(|e| e.to_string())?, workspace))
-}
-
 /// Waits for every process that has ended, and forgets all of them but the one that is `wanted`.
-pub(crate) fn reap(signals: &OwnedFd, wanted: Option<Pid>) -> Option<WaitStatus> {
+pub(crate) fn reap(ground: &impl Ground, signals: &OwnedFd, wanted: Option<Pid>) -> Option<WaitStatus> {
     let mut buffer = [0; 1024];
     let _ = rustix::io::read(signals, &mut buffer);
     let mut found = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
         // Where tracing is allowed, a stop can look like an end.
-        if Some(pid) == wanted && (status.exited() || status.signaled()) {
+        if !(status.exited() || status.signaled()) {
+            continue;
+        }
+        ground.bury(pid);
+        if Some(pid) == wanted {
             found = Some(status);
         }
     }
@@ -130,23 +137,18 @@ fn run(
     ground: &impl Ground,
     signals: &OwnedFd,
     job: &Job,
-    waiting: &mut Waiting,
 ) -> Result<JobResult, String> {
     let began = Instant::now();
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
     let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
-    let mut known = receive_files(control, signals, job, &workspace, &build)?;
-    known.extend(job.parked.iter().flatten().map(|file| (file.path.clone(), file.mark)));
+    let known = receive_files(control, ground, signals, job, (&workspace, &build))?;
 
     let before = ground.meters().read();
-    let mut watch = Watch::new(ground, job, signals, &workspace, before);
+    let mut watch = Watch::new(ground, &job.limits, signals, &workspace, (Instant::now(), before));
     let mut built = Vec::new();
     let mut last = (0, Ending::Cancelled);
     for (index, step) in job.steps.iter().enumerate() {
-        let ending = match &job.parked {
-            None => watch.step(control, index, step),
-            Some(_) => watch.adopt(control, std::mem::take(waiting))?,
-        };
+        let ending = watch.step(control, index, step, job.stdin);
         let success = ending == Ending::Exited { code: 0 };
         last = (index, ending);
         if !success {
@@ -159,19 +161,40 @@ fn run(
             built = artifacts::collect(&build, &none, &job.collect, send).0;
         }
     }
+    let written = watch.written();
+    let bring =
+        Bring { ground, collect: &job.collect, workspace: &workspace, known: &known, before: &before };
+    Ok(JobResult { written, build: built, ..bring.home(control, last, began, watch.sampled()) })
+}
 
-    let bring = Bring { ground, job, workspace: &workspace, known: &known, before: &before };
-    let sampled = watch.sampled();
-    Ok(JobResult {
-        usage: Usage {
-            sampled_memory_bytes: sampled.map(|most| most.memory_bytes),
-            sampled_processes: sampled.map(|most| most.processes),
-            ..bring.usage(began)
-        },
-        written: watch.written(),
-        build: built,
-        ..bring.home(control, last)
-    })
+/// Follows the program that waited.
+fn follow(
+    control: &mut Control,
+    ground: &impl Ground,
+    signals: &OwnedFd,
+    errand: &Errand,
+    waiting: &mut Waiting,
+) -> Result<JobResult, String> {
+    let began = since(errand.began_ns);
+    waiting.settle(ground);
+    let Waiting { pid: Some(pid), ended, settled: Some((workspace, before)), .. } = std::mem::take(waiting)
+    else {
+        return Err("no program waits here".into());
+    };
+    let known = errand.files.iter().map(|file| (file.path.clone(), file.mark)).collect();
+    let mut watch = Watch::new(ground, &errand.limits, signals, &workspace, (began, before));
+    let ending = watch.adopt(control, pid, ended);
+    let bring =
+        Bring { ground, collect: &errand.collect, workspace: &workspace, known: &known, before: &before };
+    Ok(bring.home(control, (0, ending), began, watch.sampled()))
+}
+
+/// A moment of the clock that only goes forward, which is the same for everybody on this host.
+fn since(ns: u64) -> Instant {
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = clock.tv_sec as u64 * 1_000_000_000 + clock.tv_nsec as u64;
+    let now = Instant::now();
+    now.checked_sub(Duration::from_nanos(now_ns.saturating_sub(ns))).unwrap_or(now)
 }
 
 /// Does once what will be done when a program has ended, while nobody waits for it: the first time takes several times
@@ -179,46 +202,46 @@ fn run(
 fn rehearse(control: &mut Control, ground: &impl Ground, workspace: &Tree) {
     let collect = Collect { artifacts: true, contents: false, build: false, most_files: 1, most_bytes: 1 };
     let limits = RunLimits { wall_ms: 0, cpu_ms: 0, output_bytes: 0, output_written_bytes: 0 };
-    let job =
-        Job { files: Vec::new(), steps: Vec::new(), limits, stdin: false, collect, parked: Some(Vec::new()) };
-    let heard: Option<Job> =
-        serde_json::to_vec(&job).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let (known, before) = (Known::new(), ground.meters().read());
-    let bring =
-        Bring { ground, job: heard.as_ref().unwrap_or(&job), workspace, known: &known, before: &before };
-    let usage = bring.usage(Instant::now());
-    let told = JobResult { usage, ..bring.home(control, (0, Ending::Exited { code: 0 })) };
+    let letter =
+        Frame::control(&FromHost::Follow(Errand { began_ns: 0, limits, collect, files: Vec::new() }));
+    drop(letter.message::<FromHost>());
+    let (known, before, now) = (Known::new(), ground.meters().read(), Instant::now());
+    let bring = Bring { ground, collect: &collect, workspace, known: &known, before: &before };
+    let told = bring.home(control, (0, Ending::Exited { code: 0 }), now, None);
     drop(Frame::control(&FromExecutor::Finished(Box::new(told))));
 }
 
 /// What is told of a job when it is over.
 struct Bring<'a, G: Ground> {
     ground: &'a G,
-    job: &'a Job,
+    collect: &'a Collect,
     workspace: &'a Tree,
     known: &'a Known,
     before: &'a Reading,
 }
 
 impl<G: Ground> Bring<'_, G> {
-    fn usage(&self, began: Instant) -> Usage {
+    /// Everything but what it wrote.
+    fn home(
+        &self,
+        control: &mut Control,
+        (step, ending): (usize, Ending),
+        began: Instant,
+        sampled: Option<Sample>,
+    ) -> JobResult {
         let (before, after) = (self.before, self.ground.meters().read());
-        Usage {
-            wall_us: micros(began),
+        let usage = Usage {
+            wall_us: began.elapsed().as_micros() as u64,
             cpu_us: after.waited_cpu_us.saturating_sub(before.waited_cpu_us),
             largest_rss_bytes: sys::usage_of_children().largest_rss_bytes,
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
             write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
-            ..Usage::default()
-        }
-    }
-
-    /// Everything but what it used and what it wrote.
-    fn home(&self, control: &mut Control, (step, ending): (usize, Ending)) -> JobResult {
-        let job = self.job;
-        let (artifacts, artifacts_truncated) = if job.collect.artifacts {
-            let send = job.collect.contents.then_some((control, 0));
-            artifacts::collect(self.workspace, self.known, &job.collect, send)
+            sampled_memory_bytes: sampled.map(|most| most.memory_bytes),
+            sampled_processes: sampled.map(|most| most.processes),
+        };
+        let (artifacts, artifacts_truncated) = if self.collect.artifacts {
+            let send = self.collect.contents.then_some((control, 0));
+            artifacts::collect(self.workspace, self.known, self.collect, send)
         } else {
             (Vec::new(), false)
         };
@@ -226,7 +249,7 @@ impl<G: Ground> Bring<'_, G> {
         JobResult {
             step,
             ending,
-            usage: Usage::default(),
+            usage,
             counted: self.ground.meters().counted(self.before),
             written: Written::default(),
             disk_full: free_bytes < 4096 || free_inodes == 0,
@@ -240,10 +263,10 @@ impl<G: Ground> Bring<'_, G> {
 /// Makes the files of a job from the frames that follow it. Returns how those of the workspace look.
 fn receive_files(
     control: &mut Control,
+    ground: &impl Ground,
     signals: &OwnedFd,
     job: &Job,
-    workspace: &Tree,
-    build: &Tree,
+    (workspace, build): (&Tree, &Tree),
 ) -> Result<Known, String> {
     let mut known = Known::new();
     for (index, spec) in job.files.iter().enumerate() {
@@ -255,7 +278,8 @@ fn receive_files(
         let mut left = spec.size;
         let mut broken = None;
         while left > 0 {
-            let frame = next_frame(control, signals, &mut Waiting::default()).ok_or("the engine hung up")?;
+            let frame =
+                next_frame(control, ground, signals, &mut Waiting::default()).ok_or("the engine hung up")?;
             if frame.kind != Kind::FileIn || frame.stream != index as u32 || frame.body.len() as u64 > left {
                 return Err("the engine sent something else than the file it announced".into());
             }
@@ -278,14 +302,15 @@ fn receive_files(
 
 /// Ends every process of the job and waits until the kernel has none left.
 pub(crate) fn clear(ground: &impl Ground, signals: &OwnedFd) {
-    if lacks(Mutant::KillTree) {
+    if lacks(Mutant::KillTree) || ground.is_clear() {
         return;
     }
     ground.kill_all();
-    let patience = Instant::now() + std::time::Duration::from_secs(2);
+    let patience = Instant::now() + Duration::from_secs(2);
     while Instant::now() < patience {
         match wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(Some((pid, _))) => ground.bury(pid),
+            Err(Errno::INTR) => {}
             Err(_) => break,
             Ok(None) => {
                 ground.kill_all();
@@ -296,8 +321,4 @@ pub(crate) fn clear(ground: &impl Ground, signals: &OwnedFd) {
     }
     let mut buffer = [0; 1024];
     let _ = rustix::io::read(signals, &mut buffer);
-}
-
-pub(crate) fn micros(since: Instant) -> u64 {
-    since.elapsed().as_micros() as u64
 }

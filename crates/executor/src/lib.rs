@@ -14,6 +14,7 @@ mod job;
 mod meters;
 mod pipes;
 mod spawner;
+mod waiting;
 mod watch;
 
 use control::Control;

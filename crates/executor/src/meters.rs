@@ -6,6 +6,7 @@ use jail::spec::{BoxUsage, CgroupKind};
 use jail::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::Pid;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -144,12 +145,12 @@ fn contents(file: &File) -> String {
 ///
 /// Pages that a process and its forks share are counted for each of them, which is quick and too much. When that is more
 /// than `enough`, the kernel is asked for each process's own part.
-pub(crate) fn sample(scratch: &Tree, enough: u64) -> Sample {
-    let quick = sample_by(scratch, |_, status| kib(status, "RssAnon:"));
+pub(crate) fn sample(scratch: &Tree, keeper: Option<Pid>, enough: u64) -> Sample {
+    let quick = sample_by(scratch, keeper, |_, status| kib(status, "RssAnon:"));
     if quick.memory_bytes <= enough {
         return quick;
     }
-    sample_by(scratch, |pid, status| {
+    sample_by(scratch, keeper, |pid, status| {
         let shared = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
         // One that cannot be asked, or is gone meanwhile, has what it seemed to have.
         shared.map_or_else(|| kib(status, "RssAnon:"), |text| kib(&text, "Pss_Anon:"))
@@ -161,11 +162,12 @@ fn kib(text: &str, key: &str) -> u64 {
     jail::cgroup::keyed(&text.replace(" kB", ""), key).unwrap_or(0) * 1024
 }
 
-fn sample_by(scratch: &Tree, anonymous: impl Fn(u32, &str) -> u64) -> Sample {
+fn sample_by(scratch: &Tree, keeper: Option<Pid>, anonymous: impl Fn(u32, &str) -> u64) -> Sample {
+    let keeper = keeper.map(|pid| pid.as_raw_nonzero().get() as u32);
     let mut sample = Sample::default();
     let mut shared = 0;
     let mut nameless = HashMap::new();
-    for pid in crate::ground::descendants(std::process::id()) {
+    for pid in crate::ground::descendants(std::process::id()).into_iter().filter(|pid| Some(*pid) != keeper) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         sample.processes += jail::cgroup::keyed(&status, "Threads:").unwrap_or(0);
         sample.memory_bytes += anonymous(pid, &status);

@@ -2,6 +2,7 @@
 
 use jail::mutant::{Mutant, lacks};
 use protocol::{Frame, Kind};
+use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, read, write};
@@ -53,8 +54,9 @@ impl Output {
     }
 
     /// Reads once and returns the frame to pass on, if any of it may be. `sequence` counts frames.
-    pub(crate) fn pump(&mut self, buffer: &mut [u8], sequence: &mut u64) -> Option<Frame> {
-        let length = match read(self.from.as_ref()?, &mut *buffer) {
+    pub(crate) fn pump(&mut self, buffer: &mut Vec<u8>, sequence: &mut u64) -> Option<Frame> {
+        buffer.clear();
+        let length = match read(self.from.as_ref()?, spare_capacity(buffer)) {
             Ok(0) => {
                 self.from = None;
                 return None;

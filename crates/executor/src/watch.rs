@@ -5,14 +5,14 @@
 
 use crate::control::Control;
 use crate::ground::Ground;
-use crate::job::{Waiting, clear, reap};
+use crate::job::{clear, reap};
 use crate::meters::{Reading, Sample, sample};
 use crate::pipes::{Input, Output};
 use jail::JailError;
 use jail::beneath::Tree;
 use jail::job::{Program, Stage};
 use jail::mutant::{Mutant, lacks};
-use protocol::{Ending, FromExecutor, FromHost, Job, Kind, Step, StepKind, Written};
+use protocol::{Ending, FromExecutor, FromHost, Kind, RunLimits, Step, StepKind, Written};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ const CPU_EVERY: Duration = Duration::from_millis(10);
 
 pub(crate) struct Watch<'a, G: Ground> {
     ground: &'a G,
-    job: &'a Job,
+    limits: &'a RunLimits,
     signals: &'a OwnedFd,
     scratch: &'a Tree,
     before: Reading,
@@ -45,27 +45,26 @@ pub(crate) struct Watch<'a, G: Ground> {
 impl<'a, G: Ground> Watch<'a, G> {
     pub(crate) fn new(
         ground: &'a G,
-        job: &'a Job,
+        limits: &'a RunLimits,
         signals: &'a OwnedFd,
         scratch: &'a Tree,
-        before: Reading,
+        (began, before): (Instant, Reading),
     ) -> Self {
-        let now = Instant::now();
         Watch {
             ground,
-            job,
+            limits,
             signals,
             scratch,
             before,
-            deadline: now + Duration::from_millis(job.limits.wall_ms),
-            next_cpu: now,
-            next_sample: ground.meters().must_sample().then_some(now),
+            deadline: began + Duration::from_millis(limits.wall_ms),
+            next_cpu: began,
+            next_sample: ground.meters().must_sample().then_some(began),
             most: Sample::default(),
             last: Sample::default(),
             input: Input::default(),
             written: Written::default(),
             sequence: 0,
-            buffer: vec![0; 64 << 10],
+            buffer: Vec::new(),
         }
     }
 
@@ -78,20 +77,21 @@ impl<'a, G: Ground> Watch<'a, G> {
         self.written
     }
 
-    /// Runs one step to its end.
-    pub(crate) fn step(&mut self, control: &mut Control, index: usize, step: &Step) -> Ending {
-        let most = self.job.limits.output_bytes;
+    /// Runs one step to its end. What it reads follows as frames, if `stdin` says so.
+    pub(crate) fn step(&mut self, control: &mut Control, index: usize, step: &Step, stdin: bool) -> Ending {
+        self.buffer.reserve(64 << 10);
+        let most = self.limits.output_bytes;
         let opened = Output::new(Kind::Stdout, most, self.written.stdout)
             .and_then(|out| Ok((out, Output::new(Kind::Stderr, most, self.written.stderr)?)))
             .and_then(|(out, err)| {
-                let wants_input = self.job.stdin && step.kind == StepKind::Run;
+                let wants_input = stdin && step.kind == StepKind::Run;
                 let stdin = if wants_input { self.input.connect()? } else { Input::none()? };
                 Ok((out, err, stdin))
             });
         let started = opened
             .map_err(|errno| JailError::new(jail::Step::Descriptors, "pipes", errno))
             .and_then(|((out, stdout), (err, stderr), stdin)| {
-                let program = program(step, self.job.limits.cpu_ms)?;
+                let program = program(step, self.limits.cpu_ms)?;
                 Ok((out, err, self.ground.start(&program, [stdin, stdout, stderr])?))
             });
         let (mut out, mut err, running) = match started {
@@ -110,14 +110,13 @@ impl<'a, G: Ground> Watch<'a, G> {
     }
 
     /// Follows the program that waited. What it writes goes to the engine by itself.
-    pub(crate) fn adopt(&mut self, control: &mut Control, waiting: Waiting) -> Result<Ending, String> {
-        let running = waiting.pid.ok_or("no program waits here")?;
-        let ending = match waiting.ended {
+    pub(crate) fn adopt(&mut self, control: &mut Control, running: Pid, ended: Option<WaitStatus>) -> Ending {
+        let ending = match ended {
             Some(status) => self.ending(status),
             None => self.follow(control, running, &mut Output::none(), &mut Output::none()),
         };
         clear(self.ground, self.signals);
-        Ok(ending)
+        ending
     }
 
     /// Follows a program until it ends or has to be ended.
@@ -138,7 +137,7 @@ impl<'a, G: Ground> Watch<'a, G> {
                         control.send(&frame);
                     }
                 }
-                let most = self.job.limits.output_written_bytes;
+                let most = self.limits.output_written_bytes;
                 if out.written.max(err.written) > most && !lacks(Mutant::OutputLimit) {
                     return Ending::OutputLimit;
                 }
@@ -151,7 +150,7 @@ impl<'a, G: Ground> Watch<'a, G> {
                 return Ending::OutOfMemory;
             }
             if news.child
-                && let Some(status) = reap(self.signals, Some(running))
+                && let Some(status) = reap(self.ground, self.signals, Some(running))
             {
                 return self.ending(status);
             }
@@ -165,7 +164,7 @@ impl<'a, G: Ground> Watch<'a, G> {
         }
         if now >= self.next_cpu {
             let used = self.ground.meters().cpu_us().saturating_sub(self.before.cpu_us);
-            let budget = self.job.limits.cpu_ms * 1000;
+            let budget = self.limits.cpu_ms * 1000;
             if used >= budget && !lacks(Mutant::CpuTime) {
                 return Some(Ending::CpuLimit);
             }
@@ -252,7 +251,7 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     /// Looks at all processes. Whether they use more memory than they may.
     fn look(&mut self) -> bool {
-        self.last = sample(self.scratch, self.ground.limits().memory_bytes);
+        self.last = sample(self.scratch, self.ground.keeper(), self.ground.limits().memory_bytes);
         self.most.processes = self.most.processes.max(self.last.processes);
         self.most.memory_bytes = self.most.memory_bytes.max(self.last.memory_bytes);
         self.last.memory_bytes > self.ground.limits().memory_bytes && !lacks(Mutant::Memory)
@@ -275,16 +274,14 @@ impl<'a, G: Ground> Watch<'a, G> {
             }
         }
         let used = self.ground.meters().cpu_us().saturating_sub(self.before.cpu_us);
-        if used >= self.job.limits.cpu_ms * 1000 && !lacks(Mutant::CpuTime) {
+        if used >= self.limits.cpu_ms * 1000 && !lacks(Mutant::CpuTime) {
             return Ending::CpuLimit;
         }
         match (status.exit_status(), status.terminating_signal()) {
             _ if lacks(Mutant::ExitStatus) => Ending::Exited { code: 0 },
             (Some(code), _) => Ending::Exited { code },
             // Anybody can send it; the kernel does when one process has used all there is.
-            (None, Some(signal))
-                if signal == Signal::XCPU.as_raw() && used >= self.job.limits.cpu_ms * 900 =>
-            {
+            (None, Some(signal)) if signal == Signal::XCPU.as_raw() && used >= self.limits.cpu_ms * 900 => {
                 Ending::CpuLimit
             }
             (None, signal) => Ending::Signalled { signal: signal.unwrap_or(0) },

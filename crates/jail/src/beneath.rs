@@ -178,6 +178,13 @@ impl Tree {
         Ok(File::from(openat2(&at, name, flags, Mode::from_raw_mode(mode & 0o777), no_escape())?))
     }
 
+    /// Removes a file.
+    pub fn remove(&self, path: &PlainPath) -> Result<(), Errno> {
+        let (parents, name) = path.0.rsplit_once('/').unwrap_or((".", &path.0));
+        let at = openat2(&self.root, parents, DIRECTORY, Mode::empty(), no_escape())?;
+        rustix::fs::unlinkat(&at, name, rustix::fs::AtFlags::empty())
+    }
+
     /// Opens a regular file for reading. A link, a device or a pipe is refused.
     pub fn read(&self, path: &PlainPath) -> Result<File, Errno> {
         // Non-blocking, so that a pipe somebody planted cannot hold us.

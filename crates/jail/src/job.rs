@@ -101,10 +101,14 @@ impl Ready {
 
     /// Starts a copy of this process with these standard streams, which climbs as a program does and then leads this
     /// life. Which rung broke, if one does, it says on its standard output.
+    ///
+    /// Beside it there will be [`KEEPER`], who keeps its memory: the end of a program is known sooner if the kernel
+    /// does not have to take that down first.
     pub fn fork(&self, stage: &Stage, streams: [OwnedFd; 3], life: fn() -> !) -> Result<Pid, JailError> {
         match sys::fork(&self.proof).at(Step::Exec, "fork")? {
             Some(pid) => Ok(pid),
-            None => match rungs(stage, &streams, &|rung| self.climb_as_copy(rung)) {
+            None => match rungs(stage, &streams, &|rung| self.climb_as_copy(rung)).and_then(|()| self.part())
+            {
                 Ok(()) => life(),
                 Err(error) => {
                     // Nobody is left to tell when this fails.
@@ -113,6 +117,15 @@ impl Ready {
                 }
             },
         }
+    }
+
+    /// Leaves the keeper behind, who has climbed as far, and is out of the program's sight.
+    fn part(&self) -> Result<(), JailError> {
+        let keeper = sys::leave_keeper(&self.proof).at(Step::Exec, "keeper")?;
+        if keeper != KEEPER {
+            return Err(JailError::new(Step::Exec, "the keeper is somebody else", Errno::CHILD));
+        }
+        if lacks(Mutant::Landlock) { Ok(()) } else { Fence::step_inside() }
     }
 
     /// One rung more, below the last.
@@ -158,6 +171,12 @@ impl Ready {
         self.fence.restrict()
     }
 }
+
+/// Who keeps the memory of a copy: the third process of its box.
+pub const KEEPER: Pid = match Pid::from_raw(3) {
+    Some(pid) => pid,
+    None => unreachable!(),
+};
 
 /// The rungs that differ between a box and no isolation at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,6 +55,17 @@ impl Fence {
             .map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))
     }
 
+    /// Puts this process behind one more wall, which those that stand where it stood do not stand behind: it can
+    /// neither look at them nor signal them any more. Older kernels have no such wall.
+    pub fn step_inside() -> Result<(), JailError> {
+        let inside = || -> Result<(), Box<dyn std::error::Error>> {
+            let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+            ruleset.scope(Scope::Signal)?.create()?.restrict_self()?;
+            Ok(())
+        };
+        inside().map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))
+    }
+
     /// The interface version in force; 0 on a kernel that has none.
     pub fn abi(&self) -> u32 {
         self.abi

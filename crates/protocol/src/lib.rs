@@ -13,9 +13,9 @@ pub mod spawner;
 
 pub use frame::{Frame, FrameError, Kind, LONGEST_BODY, Reader};
 pub use message::{
-    Artifact, BUILD_STREAM, Collect, Ending, FileIn, FromExecutor, FromHost, Job, JobResult, Parked, Place,
-    Present, RunLimits, Step, StepKind, Usage, Written,
+    Artifact, BUILD_STREAM, Collect, Ending, Errand, FileIn, FromExecutor, FromHost, Job, JobResult, Parked,
+    Place, Present, RunLimits, Step, StepKind, Usage, Written,
 };
 
 /// Version of the words. Raised when a message is added; never when a field is.
-pub const GENERATION: u32 = 2;
+pub const GENERATION: u32 = 3;

@@ -16,6 +16,12 @@ pub enum FromHost {
     },
     /// Start a program that waits to be told what to do, on the streams the box was made with.
     Park(Parked),
+    /// The program that waits is ready: what is used from here on, its errand uses.
+    Settle,
+    /// Follow the program that waits, which is told what to do at the same time.
+    Follow(Errand),
+    /// Look into the letterbox, where such an order lies.
+    Attend,
     /// Do all of this. Contents of its files follow as frames.
     Run(Job),
     /// End the running job now.
@@ -35,7 +41,9 @@ pub enum FromExecutor {
         /// Landlock interface in force; 0 for none.
         landlock_abi: u32,
     },
-    /// The program that waits was started. A descriptor of the workspace comes along.
+    /// The program that waits was started. Two descriptors come along: of the workspace, and of the letterbox, a pipe
+    /// into which [`FromHost::Follow`] may be put. It is looked into when the program has ended, or on
+    /// [`FromHost::Attend`]: until there is something to do, it wakes nobody.
     Parked,
     /// A step has been executed by the kernel; output that follows is its.
     Started {
@@ -64,10 +72,19 @@ pub struct Job {
     pub stdin: bool,
     /// What to bring back.
     pub collect: Collect,
-    /// Set where the one step is the program that waits: it was told already, its streams are the engine's, and
-    /// its files are there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parked: Option<Vec<Present>>,
+}
+
+/// What a program does that waited. It has been told by others, its streams are the engine's, and its files are there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Errand {
+    /// When it began, by the clock that only goes forward.
+    pub began_ns: u64,
+    /// Bounds.
+    pub limits: RunLimits,
+    /// What to bring back.
+    pub collect: Collect,
+    /// Files that are there.
+    pub files: Vec<Present>,
 }
 
 /// A program that waits.
@@ -75,9 +92,8 @@ pub struct Job {
 pub struct Parked {
     /// What it is; none for a copy of the interpreter that PID 1 itself is a copy of.
     pub step: Option<Step>,
-    /// Its main file, in the workspace, where it is started with its name: there from the beginning, empty, and
-    /// rewritten in place.
-    pub source: Option<String>,
+    /// Its main file, in the workspace: there from the beginning, empty, and rewritten in place.
+    pub source: String,
     /// Bounds of what it will do.
     pub cpu_ms: u64,
 }
@@ -294,9 +310,9 @@ mod tests {
             limits: RunLimits { wall_ms: 1, cpu_ms: 2, output_bytes: 3, output_written_bytes: 4 },
             stdin: false,
             collect: Collect { artifacts: true, contents: false, build: false, most_files: 5, most_bytes: 6 },
-            parked: None,
         };
-        let parked = Parked { step: None, source: Some("main.py".into()), cpu_ms: 7 };
+        let errand = Errand { began_ns: 8, limits: job.limits, collect: job.collect, files: vec![] };
+        let parked = Parked { step: None, source: "main.py".into(), cpu_ms: 7 };
         let result = JobResult {
             step: 0,
             ending: Ending::Exited { code: 0 },
@@ -314,6 +330,9 @@ mod tests {
             serde_json::to_string(&FromHost::Hello { generation: 1 }),
             serde_json::to_string(&FromHost::Run(job)),
             serde_json::to_string(&FromHost::Park(parked)),
+            serde_json::to_string(&FromHost::Settle),
+            serde_json::to_string(&FromHost::Follow(errand)),
+            serde_json::to_string(&FromHost::Attend),
             serde_json::to_string(&FromHost::Cancel),
             serde_json::to_string(&FromExecutor::Hello {
                 generation: 1,

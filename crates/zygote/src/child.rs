@@ -1,9 +1,10 @@
 //! From a fork of the zygote to a program's exit code.
 
+use crate::finish;
 use crate::header::Header;
+use crate::program::{self, Expected};
 use crate::python::{Object, Python, Raised};
 use crate::start::{LOCALE, World};
-use crate::{finish, program};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
@@ -21,12 +22,14 @@ pub(crate) fn live(world: World) -> ! {
     python.after_fork();
     // Only makes the program faster, and did work in the zygote.
     let _ = world.warm_up.run(python);
-    let main = match rehearse(&world).and_then(|()| world.refresh.call(&[])).and_then(|_| fresh_main(python))
-    {
-        Ok(main) => main,
+    let (main, expected) = match get_ready(&world) {
+        Ok(ready) => ready,
         Err(Raised) => fail(&python.describe_error()),
     };
-    forget_sqlite_randomness();
+    if let Some(randomness) = world.sqlite {
+        // SAFETY: SQLite allows this call: asked for nothing into nowhere, it makes a new state at the next use.
+        unsafe { randomness(0, std::ptr::null_mut()) };
+    }
 
     // Neither of them is ever closed by us: they are the program's.
     let (mut input, mut output) = (stream(0), stream(1));
@@ -38,19 +41,33 @@ pub(crate) fn live(world: World) -> ! {
         Ok(None) => leave(0),
         Err(problem) => fail(&problem),
     };
-    set_variables(&header, world.locale.as_deref());
-    if adopt(python, &world.adopt, &header).is_err() {
+    if learn(&world, &header).is_err() {
         fail(&python.describe_error());
     }
-    let ending = program::run(python, &world.usual, main, &world.program_name, &header.arguments[0]);
+    let path = &header.arguments[0];
+    let ending = program::run(python, &world.usual, main, expected, &world.program_name, path);
     finish::finish(python, world.usual, ending)
 }
 
-/// Everything that will be done once the program is known, but for the program.
-fn rehearse(world: &World) -> Result<(), Raised> {
-    let header = Header { arguments: vec![c"main.py".into()], variables: Vec::new() };
-    adopt(world.python, &world.adopt, &header)?;
-    program::rehearse(world.python, &world.usual)
+/// Everything that can be done before the program is known.
+fn get_ready(world: &World) -> Result<(Object, Expected), Raised> {
+    let python = world.python;
+    program::rehearse(python, &world.usual)?;
+    world.refresh.call(&[])?;
+    let main = fresh_main(python)?;
+    let expected = Expected::new(python, &main, &world.arguments[0])?;
+    Ok((main, expected))
+}
+
+/// Takes in what the request says, where Python does not know it already.
+fn learn(world: &World, header: &Header) -> Result<(), Raised> {
+    if !header.variables.is_empty() {
+        set_variables(header, world.locale.as_deref());
+    }
+    if !header.variables.is_empty() || header.arguments != world.arguments {
+        adopt(world.python, &world.adopt, header)?;
+    }
+    world.begin.as_ref().map_or(Ok(()), |begin| begin.call(&[]).map(drop))
 }
 
 /// A `__main__` like the one Python made at its start. That one lies among what garbage collection leaves alone,
@@ -115,26 +132,6 @@ fn environment() -> Vec<&'static [u8]> {
         }
     }
     entries
-}
-
-/// SQLite has a random state of its own and does not notice a fork. Asked for nothing into nowhere, it makes a
-/// new one at the next use.
-fn forget_sqlite_randomness() {
-    type Randomness = unsafe extern "C" fn(std::ffi::c_int, *mut std::ffi::c_void);
-    // SAFETY: C strings; the library is only looked for among those that are loaded, and then stays loaded.
-    let function = unsafe {
-        let library = libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        if library.is_null() {
-            return;
-        }
-        libc::dlsym(library, c"sqlite3_randomness".as_ptr())
-    };
-    if !function.is_null() {
-        // SAFETY: the type is that of SQLite's documentation, which allows this call.
-        unsafe {
-            std::mem::transmute::<*mut std::ffi::c_void, Randomness>(function)(0, std::ptr::null_mut())
-        };
-    }
 }
 
 fn stream(number: i32) -> ManuallyDrop<File> {

@@ -37,6 +37,11 @@ type StartMain = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
+/// Not Python's: what is allocated here would lie among its objects, on as many pages as there are gaps, and each page
+/// that the zygote or PID 1 writes to is copied with every fork.
+#[global_allocator]
+static OWN: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 struct OneThread<T>(Cell<Option<T>>);
 // SAFETY: what is kept here is written and read only by the first thread of the process: before `main`, by the
 // zygote, which has no other, and in its forks, before they run a program.

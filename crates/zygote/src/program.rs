@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// How a program came to its end.
@@ -22,10 +23,23 @@ pub(crate) enum Ending {
 
 const FAILED: Ending = Ending::Exit(1);
 
-pub(crate) fn run(python: Python, usual: &Usual, main: Object, program_name: &CStr, path: &CStr) -> Ending {
-    match prepare(python, path) {
+pub(crate) fn run(
+    python: Python,
+    usual: &Usual,
+    main: Object,
+    expected: Expected,
+    program_name: &CStr,
+    path: &CStr,
+) -> Ending {
+    if let Some(file) = expected.open(path) {
+        return run_file(python, usual, main, &expected.name, file);
+    }
+    match expected.forget(python, &main).and_then(|()| prepare(python, path)) {
         Ok(Main::File(name)) => match SourceFile::open(&name) {
-            Ok(file) => run_file(python, usual, main, &name, file),
+            Ok(file) => match describe_main(python, &main.namespace(), &name) {
+                Ok(()) => run_file(python, usual, main, &name, file),
+                Err(Raised) => ended_by_exception(python, usual, false, || ()),
+            },
             Err(error) => cannot_open(python, program_name, &name, &error),
         },
         Ok(Main::Importable) => match run_importable(python) {
@@ -36,16 +50,96 @@ pub(crate) fn run(python: Python, usual: &Usual, main: Object, program_name: &CS
     }
 }
 
-/// Makes the way of a program with an empty one, so that what it needs lies ready. Leaves nothing behind.
+/// Makes the way of a program with a short one, so that what it needs lies ready. Leaves nothing behind.
 pub(crate) fn rehearse(python: Python, usual: &Usual) -> Result<(), Raised> {
-    const EMPTY: &CStr = c"/dev/null";
+    const NAME: &CStr = c"/dev/null";
     let main = python.module(c"__main__")?;
-    main.namespace().set(c"__builtins__", &python.import(c"builtins")?)?;
-    if let Ok(file) = SourceFile::open(EMPTY) {
-        run_file(python, usual, main, EMPTY, file);
+    let names = main.namespace();
+    names.set(c"__builtins__", &python.import(c"builtins")?)?;
+    describe_main(python, &names, NAME)?;
+    if let Some(file) = SourceFile::of_text(c"print(end='')\n") {
+        run_file(python, usual, main, NAME, file);
     }
     usual.rehearse(python);
     Ok(())
+}
+
+/// The file that will most likely be the program. What Python has to know of it, it is told before it is there.
+pub(crate) struct Expected {
+    path: CString,
+    name: CString,
+    /// The same as Python knows it.
+    text: Object,
+    /// How things were before.
+    search_path: Object,
+    loader: Option<Object>,
+}
+
+impl Expected {
+    /// Makes everything ready for a file in the working directory.
+    pub(crate) fn new(python: Python, main: &Object, path: &CStr) -> Result<Expected, Raised> {
+        let name = absolute(path);
+        let (text, names) = (python.text(name.to_bytes())?, main.namespace());
+        let search_path = python.sys(c"path").ok_or(Raised)?;
+        let expected = Expected {
+            path: path.to_owned(),
+            text,
+            search_path: search_path.call_method(c"copy", &[])?,
+            loader: names.get(c"__loader__"),
+            name,
+        };
+        expected.remembered(python)?.set_item(&expected.text, &python.none())?;
+        if looks_for_modules_there(python) {
+            let end = expected.name.to_bytes().len().saturating_sub(path.count_bytes() + 1);
+            search_path.prepend(&python.text(&expected.name.to_bytes()[..end])?)?;
+        }
+        describe_main(python, &names, &expected.name)?;
+        Ok(expected)
+    }
+
+    /// Opens it, if that is the program: a file of this name in the working directory, and no archive.
+    fn open(&self, path: &CStr) -> Option<SourceFile> {
+        if self.path.as_c_str() != path || path.to_bytes().contains(&b'/') {
+            return None;
+        }
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file =
+            File::options().read(true).custom_flags(flags).open(OsStr::from_bytes(path.to_bytes())).ok()?;
+        let about = file.metadata().ok()?;
+        let ends = RECORD.min(about.len()) as usize;
+        let mut end = vec![0; ends];
+        file.read_exact_at(&mut end, about.len() - ends as u64).ok()?;
+        (about.is_file() && !has_mark(&end)).then(|| SourceFile::of(file))?
+    }
+
+    /// Takes everything back.
+    fn forget(self, python: Python, main: &Object) -> Result<(), Raised> {
+        self.remembered(python)?.call_method(c"pop", &[&self.text])?;
+        let search_path = python.sys(c"path").ok_or(Raised)?;
+        search_path.call_method(c"clear", &[])?;
+        search_path.call_method(c"extend", &[&self.search_path])?;
+        let names = main.namespace();
+        names.remove(c"__file__")?;
+        names.remove(c"__cached__")?;
+        match &self.loader {
+            Some(loader) => names.set(c"__loader__", loader),
+            None => names.remove(c"__loader__"),
+        }
+    }
+
+    fn remembered(&self, python: Python) -> Result<Object, Raised> {
+        python.sys(c"path_importer_cache").ok_or(Raised)
+    }
+}
+
+/// Whether Python searches the directory of its program for modules.
+fn looks_for_modules_there(python: Python) -> bool {
+    let flag = |name| python.sys(c"flags").and_then(|flags| flags.attribute(name).ok());
+    // One of them is new in Python 3.11, and asking older ones raises.
+    let closed =
+        [c"isolated", c"safe_path"].into_iter().filter_map(flag).any(|flag| flag.to_number() != Some(0));
+    python.clear_error();
+    !closed
 }
 
 enum Main {
@@ -65,29 +159,30 @@ fn prepare(python: Python, path: &CStr) -> Result<Main, Raised> {
         python.sys(c"path_importer_cache").ok_or(Raised)?.set_item(&text, &python.none())?;
     }
     let directory = if importable { text } else { python.text(&directory_of(path))? };
-    let flag = |name| python.sys(c"flags").and_then(|flags| flags.attribute(name).ok());
-    // One of them is new in Python 3.11, and asking older ones raises.
-    let closed =
-        [c"isolated", c"safe_path"].into_iter().filter_map(flag).any(|flag| flag.to_number() != Some(0));
-    python.clear_error();
-    if importable || !closed {
+    if importable || looks_for_modules_there(python) {
         python.sys(c"path").ok_or(Raised)?.prepend(&directory)?;
     }
     Ok(if importable { Main::Importable } else { Main::File(name) })
 }
 
-/// Whether it is a directory or could be an archive: those end in a record with this mark and a comment. Asking the
-/// interpreter takes longer than running a short program.
-fn looks_importable(name: &CStr) -> bool {
+/// The longest record an archive ends in: 22 bytes and a comment.
+const RECORD: u64 = 22 + 0xffff;
+
+/// Whether such a record could be in there.
+fn has_mark(end: &[u8]) -> bool {
     const MARK: &[u8] = b"PK\x05\x06";
-    const RECORD: u64 = 22 + 0xffff;
+    end.windows(MARK.len()).any(|window| window == MARK)
+}
+
+/// Whether it is a directory or could be an archive. Asking the interpreter takes longer than running a short program.
+fn looks_importable(name: &CStr) -> bool {
     let Ok(mut file) = File::open(OsStr::from_bytes(name.to_bytes())) else { return false };
     let mut end = Vec::new();
     let read = file.metadata().and_then(|about| {
         file.seek(SeekFrom::Start(about.len().saturating_sub(RECORD)))?;
         file.read_to_end(&mut end)
     });
-    read.is_err() || end.windows(MARK.len()).any(|window| window == MARK)
+    read.is_err() || has_mark(&end)
 }
 
 /// What the interpreter calls a file that is given relative to the working directory.
@@ -114,9 +209,6 @@ fn directory_of(path: &CStr) -> Vec<u8> {
 fn run_file(python: Python, usual: &Usual, main: Object, name: &CStr, file: SourceFile) -> Ending {
     let names = main.namespace();
     drop(main);
-    if describe_main(python, &names, name).is_err() {
-        return ended_by_exception(python, usual, false, || ());
-    }
     let ran = python.execute_file(file, name, &names);
     let interrupted = ran.is_err() && python.was_interrupted();
     flush(python);

@@ -4,7 +4,7 @@ use crate::finish::Usual;
 use crate::python::{Object, Python, Raised};
 use crate::settings::{Lent, Settings};
 use crate::signals::Signals;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -23,8 +23,16 @@ pub(crate) struct World {
     /// Functions of `state.py`.
     pub(crate) refresh: Object,
     pub(crate) adopt: Object,
+    /// Only where something has to know.
+    pub(crate) begin: Option<Object>,
+    /// What Python believes to be its arguments.
+    pub(crate) arguments: [CString; 1],
+    pub(crate) sqlite: Option<Randomness>,
     pub(crate) usual: Usual,
 }
+
+/// SQLite's source of randomness.
+pub(crate) type Randomness = unsafe extern "C" fn(c_int, *mut c_void);
 
 pub(crate) const LOCALE: &CStr = c"LC_CTYPE";
 
@@ -55,7 +63,7 @@ impl World {
         let code = python.compile(&source, c"<state>").map_err(failed)?;
         python.execute(&code, &state).map_err(failed)?;
         let function = |name| state.get(name).ok_or("`state.py` lacks a function");
-        let (refresh, adopt) = (function(c"refresh")?, function(c"adopt")?);
+        let (refresh, adopt, begin) = (function(c"refresh")?, function(c"adopt")?, function(c"begin")?);
 
         let warm_up = WarmUp::new(python, &settings.warm_up)?;
         warm_up.run(python).map_err(|problem| format!("warm-up: {problem}"))?;
@@ -76,6 +84,10 @@ impl World {
             warm_up,
             refresh,
             adopt,
+            begin: python.modules().get(c"logging").map(|_| begin),
+            // SAFETY: the last of at least two arguments is a C string.
+            arguments: [unsafe { CStr::from_ptr(*argv.add(argc as usize - 1)) }.to_owned()],
+            sqlite: sqlite(),
             usual,
         })
     }
@@ -177,6 +189,17 @@ fn expect_one_thread(after: &str) -> Result<(), String> {
         1 => Ok(()),
         count => Err(format!("`{after}` has started threads: there are {count}, and only one can be forked")),
     }
+}
+
+/// SQLite has a random state of its own, if it is here, and does not notice a fork.
+fn sqlite() -> Option<Randomness> {
+    // SAFETY: C strings; the library is only looked for among those that are loaded, and then stays loaded.
+    let function = unsafe {
+        let library = libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if library.is_null() { library } else { libc::dlsym(library, c"sqlite3_randomness".as_ptr()) }
+    };
+    // SAFETY: the type is that of SQLite's documentation.
+    (!function.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Randomness>(function) })
 }
 
 fn variable(name: &CStr) -> Option<CString> {

@@ -1,7 +1,7 @@
 """What a forked interpreter has to renew or to learn before it may pass for one that has just started.
 
 `refresh` renews what its parent had: random states, and what was found out about another process. `adopt` tells it
-what only the request knows. No program can reach them: they are in no module, and no frame of theirs is left.
+what only the request knows, where that is not what it knows already, and `begin` what time it is. No program can reach them: they are in no module, and no frame of theirs is left.
 """
 
 import gc
@@ -46,5 +46,8 @@ def adopt(arguments, environment):
     os.environ._data.update(environment)
     if os.environ.get("TZ") != zone:
         time.tzset()
+
+
+def begin():
     if logging := sys.modules.get("logging"):
         logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()

@@ -55,6 +55,10 @@ fn first_process(child: fn() -> !, directory: &CStr, streams: [RawFd; 3], report
                 }
                 libc::close_range(3, u32::MAX, 0);
                 libc::chdir(directory.as_ptr());
+                let kept = jail::SingleThreaded::prove().map(|proof| jail::sys::leave_keeper(&proof));
+                if !matches!(kept, Some(Ok(_))) {
+                    libc::abort();
+                }
                 child()
             }
             pid => {
@@ -65,6 +69,11 @@ fn first_process(child: fn() -> !, directory: &CStr, streams: [RawFd; 3], report
                 let mut status = 0;
                 libc::waitpid(pid, &raw mut status, 0);
                 tell(report, status);
+                // The one who keeps the child's memory.
+                let left = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+                for pid in left.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+                    libc::kill(pid, libc::SIGKILL);
+                }
                 libc::_exit(0)
             }
         }

@@ -98,7 +98,6 @@ impl Engine {
                 most_files: 0,
                 most_bytes: 0,
             },
-            parked: None,
         };
         let words = conversation::words(&job, &[], None)?;
         let mut place = self.native.create(spec, &words, None).await?;

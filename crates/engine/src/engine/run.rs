@@ -54,7 +54,6 @@ impl Run<'_> {
             limits: self.limits.of_job(),
             stdin: request.stdin.is_some(),
             collect: self.collect(compiled.is_some() && built.is_empty()),
-            parked: None,
         };
         let words = conversation::words(&job, &contents, request.stdin.as_deref())?;
         Ok(JobOrder { job, words, compiled })
@@ -64,26 +63,13 @@ impl Run<'_> {
     pub(super) fn task<'t>(&'t self, main: &'t SourceFile) -> Task<'t> {
         let request = self.request;
         let args = std::iter::once(&self.main).chain(&request.args).map(String::as_str).collect();
-        let step = Step {
-            kind: StepKind::Run,
-            program: String::new(),
-            argv: Vec::new(),
-            env: Vec::new(),
-            directory: String::new(),
-        };
         Task {
             files: std::iter::once(main).chain(&request.files).collect(),
             args,
             env: &request.env,
             stdin: request.stdin.as_deref(),
-            job: Job {
-                files: Vec::new(),
-                steps: vec![step],
-                limits: self.limits.of_job(),
-                stdin: false,
-                collect: self.collect(false),
-                parked: None,
-            },
+            limits: self.limits.of_job(),
+            collect: self.collect(false),
         }
     }
 
@@ -115,7 +101,7 @@ impl Run<'_> {
     pub(super) fn record(
         &self,
         id: &str,
-        job: &Job,
+        steps: &[Step],
         heard: Heard,
         isolation: Receipt,
         usage: BoxUsage,
@@ -142,7 +128,7 @@ impl Run<'_> {
         let cut = (written.stdout > stdout.len() as u64, written.stderr > stderr.len() as u64);
         let (stdout, stdout_base64) = text(stdout, cut.0);
         let (stderr, stderr_base64) = text(stderr, cut.1);
-        let last = result.as_ref().and_then(|result| job.steps.get(result.step));
+        let last = result.as_ref().and_then(|result| steps.get(result.step));
         let step = if last.is_some_and(|step| step.kind == StepKind::Compile) { "compile" } else { "run" };
         Execution {
             execution_id: format!("exec_{id}"),

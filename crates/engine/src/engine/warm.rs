@@ -5,7 +5,7 @@ use super::{Engine, Event, SourceFile};
 use crate::EngineError;
 use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
-use crate::isolator::native::Lease;
+use crate::isolator::native::{KEEPERS, Lease};
 use crate::isolator::{Isolator, Place, PlaceSpec, Zygote};
 use crate::pool::{Key, Pool, Taken, ZygoteScope};
 use crate::runtime::plan::{self, Purpose};
@@ -69,10 +69,13 @@ impl Engine {
                 outcome = program.run(run.task(&main), events, &request.cancel) => outcome,
                 () = meanwhile => unreachable!("it never ends"),
             };
-            if let Outcome::Heard(heard, job) = outcome {
-                let usage = self.counted(&heard, &id).await;
+            if let Outcome::Heard(heard) = outcome {
+                let mut usage = self.counted(&heard, &id).await;
+                if copied {
+                    usage.pids_peak = usage.pids_peak.map(|peak| peak.saturating_sub(KEEPERS));
+                }
                 let receipt = program.receipt.clone();
-                let record = run.record(&id, &job, *heard, receipt, usage, (start, started_at));
+                let record = run.record(&id, &[], *heard, receipt, usage, (start, started_at));
                 super::later(program);
                 return Ok(Some(record));
             }
@@ -187,8 +190,7 @@ impl Engine {
             zygote,
         };
         // How long it may run is not known yet; PID 1 will know.
-        let source = step.is_some().then(|| runtime.source.clone());
-        let parked = Parked { step, source, cpu_ms: self.ceiling.0.cpu_time_ms };
+        let parked = Parked { step, source: runtime.source.clone(), cpu_ms: self.ceiling.0.cpu_time_ms };
         Ok(Some(Recipe { spec, parked: Some(parked) }))
     }
 }

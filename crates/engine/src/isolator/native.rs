@@ -35,6 +35,9 @@ use tokio::sync::{Mutex, Notify, oneshot};
 const MOST_COPIES: usize = 500;
 const LONGEST_LIFE: Duration = Duration::from_secs(3600);
 
+/// Processes of ours beside PID 1 where a copy of an interpreter waits: the one that keeps its memory.
+pub(crate) const KEEPERS: u64 = 1;
+
 /// A spawner, once it has been started, and what it has done.
 #[derive(Debug)]
 struct Hire {
@@ -116,6 +119,10 @@ impl Native {
         });
         let host_dirs: Vec<HostDir> = own.chain(spec.host_dirs.iter().cloned()).collect();
         let targets: Vec<PathBuf> = host_dirs.iter().map(|dir| dir.target.clone()).collect();
+        let mut limits = spec.limits.of_box();
+        if spec.zygote.is_some() {
+            limits.pids += KEEPERS as u32;
+        }
         Ok(JailSpec {
             id: spec.id.clone(),
             hostname: "sandbox".into(),
@@ -132,7 +139,7 @@ impl Native {
             proc_pids_only: strict,
             network: spec.network,
             profile: spec.profile,
-            limits: spec.limits.of_box(),
+            limits,
             allow_weaker: spec.allow_weaker.clone(),
         })
     }

@@ -276,6 +276,21 @@ impl SourceFile {
         let stream = unsafe { libc::fopen(path.as_ptr(), c"rbe".as_ptr()) };
         if stream.is_null() { Err(std::io::Error::last_os_error()) } else { Ok(SourceFile(stream)) }
     }
+
+    /// One that is open already.
+    pub(crate) fn of(file: std::fs::File) -> Option<SourceFile> {
+        // SAFETY: an open descriptor, which is the stream's from now on, and a C string.
+        let stream = unsafe { libc::fdopen(std::os::fd::IntoRawFd::into_raw_fd(file), c"rb".as_ptr()) };
+        (!stream.is_null()).then_some(SourceFile(stream))
+    }
+
+    /// One that is not a file at all.
+    pub(crate) fn of_text(text: &'static CStr) -> Option<SourceFile> {
+        // SAFETY: a stream that is only read, from a place that is always there and that long.
+        let stream =
+            unsafe { libc::fmemopen(text.as_ptr().cast_mut().cast(), text.count_bytes(), c"rb".as_ptr()) };
+        (!stream.is_null()).then_some(SourceFile(stream))
+    }
 }
 
 fn checked(status: Status) -> Result<(), String> {

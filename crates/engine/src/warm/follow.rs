@@ -1,0 +1,273 @@
+//! How a waiting program is told what to do, and followed until it has done it.
+
+use super::Program;
+use super::streams::{Listening, Outbox, Stream};
+use crate::Cancel;
+use crate::conversation::{End, GRACE, Heard, SLOW, cancelled};
+use crate::engine::{Event, SourceFile};
+use jail::beneath::{Mark, PlainPath};
+use jail::mutant::{Mutant, lacks};
+use protocol::{
+    Collect, Ending, Errand, Frame, FromExecutor, FromHost, Kind, LONGEST_BODY, Present, RunLimits, StepKind,
+};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::pipe::PIPE_BUF;
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// How long a cancelled program may take to end.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// What takes longer is watched by PID 1.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// What a waiting program shall do.
+pub(crate) struct Task<'a> {
+    /// The main file first.
+    pub(crate) files: Vec<&'a SourceFile>,
+    /// The path of the main file, as the command would have it, and the program's arguments.
+    pub(crate) args: Vec<&'a str>,
+    /// What is added to its environment.
+    pub(crate) env: &'a [(String, String)],
+    pub(crate) stdin: Option<&'a [u8]>,
+    pub(crate) limits: RunLimits,
+    pub(crate) collect: Collect,
+}
+
+/// How it went.
+pub(crate) enum Outcome {
+    /// Not at all: the program does not wait any more, and has not begun.
+    NotBegun,
+    /// This was heard.
+    Heard(Box<Heard>),
+}
+
+impl Program {
+    /// Has it do its task.
+    pub(crate) async fn run(
+        &mut self,
+        task: Task<'_>,
+        events: &mpsc::Sender<Event>,
+        cancel: &Cancel,
+    ) -> Outcome {
+        let header = header(&task);
+        let Task { files, stdin, limits, collect, .. } = task;
+        let files = match self.write_files(&files) {
+            Ok(present) => present,
+            Err(reason) => {
+                let heard = Heard { end: End::Broken(reason), ..Heard::default() };
+                return Outcome::Heard(Box::new(heard));
+            }
+        };
+        let order = self.order(Errand { began_ns: now_ns(), limits, collect, files });
+        let _ = events.send(Event::Started { step: StepKind::Run }).await;
+        let mut input = Outbox::new(header, stdin.unwrap_or_default());
+        // What wakes the program comes last: the kernel lets it begin where we are, and not before we rest.
+        if let Some(to) = &self.stdin
+            && input.push(|bytes| Ok(rustix::io::write(to, bytes)?)).is_err()
+        {
+            return Outcome::NotBegun;
+        }
+        if input.is_empty() {
+            self.stdin = None;
+        }
+        let heard = self.follow((&limits, &collect), input, order, events, cancel).await;
+        Outcome::Heard(Box::new(heard))
+    }
+
+    /// Has PID 1 follow the program. It need not be told at once if it can be told at all: then nothing is left to say
+    /// but that it should look.
+    fn order(&self, errand: Errand) -> Order {
+        let mut bytes = Vec::new();
+        Frame::control(&FromHost::Follow(errand)).write_to(&mut bytes);
+        let quiet = bytes.len() <= PIPE_BUF && rustix::io::write(&self.letterbox, &bytes) == Ok(bytes.len());
+        let mut said = Outbox::new(if quiet { Vec::new() } else { bytes }, &[]);
+        // A stream that is gone is found by listening to it.
+        let _ = said.push(|bytes| self.stream.try_write(bytes));
+        Order { said, attended: !quiet }
+    }
+
+    async fn follow(
+        &mut self,
+        (limits, collect): (&RunLimits, &Collect),
+        mut input: Outbox<'_>,
+        mut order: Order,
+        events: &mpsc::Sender<Event>,
+        cancel: &Cancel,
+    ) -> Heard {
+        let now = Instant::now();
+        let deadline = now + Duration::from_millis(limits.wall_ms);
+        let mut listening = Listening {
+            out: Stream::new(Kind::Stdout),
+            err: Stream::new(Kind::Stderr),
+            sequence: 0,
+            most: if lacks(Mutant::OutputCap) { usize::MAX } else { limits.output_bytes as usize },
+            deadline: deadline + SLOW,
+            events,
+            buffer: Vec::with_capacity(64 << 10),
+            heard: Heard { greeted: true, ..Heard::default() },
+        };
+        let patience = sleep_until(deadline + GRACE);
+        let long = sleep_until(now + SHORT);
+        tokio::pin!(patience, long);
+        // Why it was told to end, if it was.
+        let mut told: Option<Ending> = None;
+        let end = loop {
+            match self.reader.next_frame() {
+                Ok(Some(frame)) if frame.kind == Kind::FileOut => {
+                    match listening.heard.take_file(&frame, collect) {
+                        Ok(()) => continue,
+                        Err(end) => break end,
+                    }
+                }
+                Ok(Some(frame)) => match frame.message::<FromExecutor>() {
+                    Ok(FromExecutor::Finished(result)) => break End::Finished(result),
+                    Ok(FromExecutor::Broken { reason }) => break End::Broken(reason),
+                    Ok(_) => continue,
+                    Err(e) => break End::Broken(e.to_string()),
+                },
+                Ok(None) => {}
+                Err(e) => break End::Broken(e.to_string()),
+            }
+            tokio::select! {
+                biased;
+                ready = self.stream.readable() => {
+                    listening.buffer.clear();
+                    match ready.and_then(|()| self.stream.try_read_buf(&mut listening.buffer)) {
+                        Ok(length) if length > 0 => self.reader.push(&listening.buffer),
+                        Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                        Ok(_) | Err(_) => break End::HungUp,
+                    }
+                }
+                _ = self.stdout.readable(), if listening.out.open => {
+                    listening.buffer.clear();
+                    let read = self.stdout.try_read_buf(&mut listening.buffer);
+                    listening.hear(Kind::Stdout, read).await;
+                }
+                _ = self.stderr.readable(), if listening.err.open => {
+                    listening.buffer.clear();
+                    let read = self.stderr.try_read_buf(&mut listening.buffer);
+                    listening.hear(Kind::Stderr, read).await;
+                }
+                Some(()) = writable(&self.stdin), if !input.is_empty() => {
+                    let gone = self.stdin.as_ref().is_none_or(|to| input.push(|bytes| to.try_write(bytes)).is_err());
+                    // Who closed its input does not want the rest.
+                    if gone || input.is_empty() {
+                        input.clear();
+                        self.stdin = None;
+                    }
+                }
+                _ = self.stream.writable(), if !order.said.is_empty() => {
+                    if order.said.push(|bytes| self.stream.try_write(bytes)).is_err() {
+                        order.said.clear();
+                    }
+                }
+                () = &mut long, if !order.attended => order.attend(),
+                () = cancelled(cancel, events), if told.is_none() => {
+                    told = Some(Ending::Cancelled);
+                    order.cancel();
+                    patience.as_mut().reset(Instant::now() + FAREWELL);
+                }
+                () = &mut patience => match told {
+                    Some(Ending::Cancelled) => break End::Cancelled,
+                    _ => break End::Silent,
+                },
+            }
+            let written = listening.out.written.max(listening.err.written);
+            if written > limits.output_written_bytes && told.is_none() && !lacks(Mutant::OutputLimit) {
+                told = Some(Ending::OutputLimit);
+                order.cancel();
+                patience.as_mut().reset(Instant::now() + GRACE);
+            }
+        };
+        // Nobody is left who could write, so what is left has an end.
+        if matches!(end, End::Finished(_)) {
+            listening.drain(Kind::Stdout, &self.stdout).await;
+            listening.drain(Kind::Stderr, &self.stderr).await;
+        }
+        listening.finish(end, told)
+    }
+
+    /// Makes the program's files, and says how they look.
+    fn write_files(&self, files: &[&SourceFile]) -> Result<Vec<Present>, String> {
+        if files.first().is_none_or(|main| main.path != self.source) {
+            let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", self.source);
+            let path = PlainPath::parse(&self.source).map_err(|e| failed(&e))?;
+            self.workspace.remove(&path).map_err(|e| failed(&e))?;
+        }
+        let owner = self.receipt.host_uid.filter(|_| self.receipt.host_uid_unique);
+        let mut present = Vec::with_capacity(files.len());
+        for file in files {
+            let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", file.path);
+            let path = PlainPath::parse(&file.path).map_err(|e| failed(&e))?;
+            let mode = if file.executable { 0o755 } else { 0o644 };
+            let opened = match self.workspace.overwrite(&path) {
+                Err(Errno::NOENT) => jail::sys::with_file_ids(owner, || self.workspace.create(&path, mode)),
+                Ok(there) if file.executable => {
+                    rustix::fs::fchmod(&there, Mode::from_raw_mode(mode)).map(|()| there)
+                }
+                opened => opened,
+            };
+            let mut opened = opened.map_err(|e| failed(&e))?;
+            opened.write_all(&file.content).map_err(|e| failed(&e))?;
+            let stat = rustix::fs::fstat(&opened).map_err(|e| failed(&e))?;
+            present.push(Present { path: path.as_str().to_owned(), mark: Mark::of(&stat) });
+        }
+        Ok(present)
+    }
+}
+
+async fn writable(to: &Option<pipe::Sender>) -> Option<()> {
+    to.as_ref()?.writable().await.ok()
+}
+
+/// What PID 1 is told.
+struct Order {
+    said: Outbox<'static>,
+    /// Whether it knows.
+    attended: bool,
+}
+
+impl Order {
+    fn attend(&mut self) {
+        if !std::mem::replace(&mut self.attended, true) {
+            self.said.add(&FromHost::Attend);
+        }
+    }
+
+    fn cancel(&mut self) {
+        self.attend();
+        self.said.add(&FromHost::Cancel);
+    }
+}
+
+/// The clock that only goes forward, as PID 1 reads it.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What tells a waiting program its arguments and environment: the length of the rest in eight hexadecimal digits, then
+/// strings that end in NUL: how many arguments there are, the arguments, and `NAME=value` for each variable.
+fn header(task: &Task<'_>) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut say = |text: &str| {
+        body.extend_from_slice(text.as_bytes());
+        body.push(0);
+    };
+    say(&task.args.len().to_string());
+    task.args.iter().for_each(|arg| say(arg));
+    task.env.iter().for_each(|(name, value)| say(&format!("{name}={value}")));
+    let mut bytes = format!("{:08x}", body.len()).into_bytes();
+    bytes.extend(body);
+    bytes
+}
+
+/// A message to PID 1 has to fit a frame.
+pub(crate) fn fits(files: usize, words: usize) -> bool {
+    const OF_A_FILE: usize = 4096 + 128;
+    files * OF_A_FILE + words < LONGEST_BODY
+}
