@@ -24,6 +24,9 @@ pub(crate) trait Ground {
     fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError>;
     /// Who keeps the memory of the program that waits, and is no part of the job, while there is one.
     fn keeper(&self) -> Option<Pid>;
+    /// Sends the keeper away, who is only of use to a program that ends soon: where memory runs out, the kernel ends him
+    /// as well, and then takes us for the one that is to blame.
+    fn dismiss_keeper(&self);
     /// Takes note that this process has ended.
     fn bury(&self, pid: Pid);
     /// Whether none of the job's processes is left.
@@ -93,6 +96,13 @@ impl Ground for Walled {
 
     fn keeper(&self) -> Option<Pid> {
         self.keeper.get()
+    }
+
+    fn dismiss_keeper(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            // Fails only when he is dead already.
+            let _ = kill_process(keeper, Signal::KILL);
+        }
     }
 
     fn bury(&self, pid: Pid) {
@@ -183,6 +193,8 @@ impl Ground for Plain {
     fn keeper(&self) -> Option<Pid> {
         None
     }
+
+    fn dismiss_keeper(&self) {}
 
     fn bury(&self, _pid: Pid) {}
 

@@ -113,7 +113,10 @@ impl<'a, G: Ground> Watch<'a, G> {
     pub(crate) fn adopt(&mut self, control: &mut Control, running: Pid, ended: Option<WaitStatus>) -> Ending {
         let ending = match ended {
             Some(status) => self.ending(status),
-            None => self.follow(control, running, &mut Output::none(), &mut Output::none()),
+            None => {
+                self.ground.dismiss_keeper();
+                self.follow(control, running, &mut Output::none(), &mut Output::none())
+            }
         };
         clear(self.ground, self.signals);
         ending

@@ -59,8 +59,13 @@ impl Fence {
     /// neither look at them nor signal them any more. Older kernels have no such wall.
     pub fn step_inside() -> Result<(), JailError> {
         let inside = || -> Result<(), Box<dyn std::error::Error>> {
-            let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-            ruleset.scope(Scope::Signal)?.create()?.restrict_self()?;
+            // Every wall keeps files from other directories, unless it says that it does not.
+            let ruleset = Ruleset::default()
+                .set_compatibility(CompatLevel::BestEffort)
+                .handle_access(AccessFs::Refer)?
+                .scope(Scope::Signal)?
+                .create()?;
+            ruleset.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?.restrict_self()?;
             Ok(())
         };
         inside().map_err(|e| JailError::new(Step::Landlock, e.to_string(), Errno::INVAL))

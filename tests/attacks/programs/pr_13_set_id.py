@@ -26,7 +26,7 @@ def set_id_programs(depth=3):
     found, places = [], [("/usr/" + place, depth) for place in ("bin", "sbin", "lib", "libexec", "local")]
     while places:
         place, left = places.pop()
-        for entry in os.scandir(place) if os.path.isdir(place) else ():
+        for entry in os.scandir(place) if os.access(place, os.R_OK | os.X_OK) and os.path.isdir(place) else ():
             if entry.is_dir(follow_symlinks=False) and left:
                 places.append((entry.path, left - 1))
             elif entry.is_file(follow_symlinks=False):

@@ -119,6 +119,7 @@ impl Run<'_> {
             Some(protocol::Ending::Exited { code }) => (Some(*code), None),
             Some(protocol::Ending::Signalled { signal }) => (None, Some(*signal)),
             Some(protocol::Ending::OutOfMemory) => (None, Some(9)),
+            None if status == Status::OutOfMemory => (None, Some(9)),
             _ => (None, None),
         };
         let written = result

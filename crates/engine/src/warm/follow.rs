@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 /// How long a cancelled program may take to end.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// What takes longer is watched by PID 1.
-const SHORT: Duration = Duration::from_millis(1);
+const SHORT: Duration = Duration::from_millis(5);
 
 /// What a waiting program shall do.
 pub(crate) struct Task<'a> {
@@ -184,7 +184,7 @@ impl Program {
             }
         };
         // Nobody is left who could write, so what is left has an end.
-        if matches!(end, End::Finished(_)) {
+        if matches!(end, End::Finished(_) | End::HungUp) {
             listening.drain(Kind::Stdout, &self.stdout).await;
             listening.drain(Kind::Stderr, &self.stderr).await;
         }
