@@ -8,7 +8,7 @@ use engine::{
     Engine, EngineError, Execution, PoolSettings, Request, ShelfReport, Start, Status, ZygoteScope,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::time::{Duration, Instant};
 use support::{Sandboxd, alone, host};
@@ -20,6 +20,7 @@ const FEW: PoolSettings = PoolSettings {
     max: 4,
     idle_timeout: Duration::from_secs(60),
     zygote_scope: ZygoteScope::Template,
+    rehearsal: BTreeMap::new(),
 };
 /// How long anything may take that happens by itself.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -279,6 +280,45 @@ fn owners_share_an_interpreter_only_where_they_may() {
             assert_eq!(loaded().len(), interpreters, "{scope:?}");
         });
     }
+}
+
+#[test]
+fn what_is_rehearsed_lies_ready_and_leaves_no_trace() {
+    let rehearsal = [("python".to_owned(), "import colorsys\nmine = 1\nprint('heard?')".to_owned())].into();
+    with_pool(PoolSettings { rehearsal, ..FEW }, |engine| async move {
+        let code = "import sys\nprint('colorsys' in sys.modules, 'mine' in globals(), 'wave' in sys.modules)";
+        for _ in 0..2 {
+            let done = run(&engine, "python", code).await;
+            assert_eq!(text(&done.stdout), "True False False\n");
+            full(&engine).await;
+        }
+    });
+}
+
+#[test]
+fn what_takes_longer_is_watched_and_what_it_leaves_is_ended() {
+    with_pool(FEW, |engine| async move {
+        run(&engine, "python", "print(1)").await;
+        full(&engine).await;
+        // Shorter and longer than it takes until somebody looks, with and without somebody left behind.
+        for wait in ["0", "0.003", "0.02"] {
+            for left in ["", "subprocess.Popen(['sleep', '60'])"] {
+                let code =
+                    format!("import subprocess, time\n{left}\ntime.sleep({wait})\nprint('done', flush=True)");
+                let began = Instant::now();
+                let done = run(&engine, "python", &code).await;
+                assert_eq!((done.status, done.exit_code), (Status::Success, Some(0)), "{code}");
+                assert_eq!(text(&done.stdout), "done\n");
+                assert!(began.elapsed() < PATIENCE);
+                full(&engine).await;
+            }
+        }
+        let limits = engine::limits::Wanted { timeout_ms: Some(100), ..Default::default() };
+        let request = Request { limits, ..Request::new("python", "import time\ntime.sleep(60)") };
+        let done = execute(&engine, &request).await.unwrap();
+        assert_eq!(done.status, Status::TimedOut);
+        assert!((100.0..1000.0).contains(&done.metrics.duration_ms), "{}", done.metrics.duration_ms);
+    });
 }
 
 #[test]

@@ -51,8 +51,10 @@ pub struct Zygote {
     pub load_env: BTreeMap<String, String>,
     /// Modules it has loaded.
     pub preload: Vec<String>,
-    /// What it and each copy have done once, so that a program does not do it for the first time.
+    /// What it has done once, so that a program does not do it for the first time.
     pub warm_up: String,
+    /// What each copy does beside it before it waits.
+    pub rehearsal: String,
 }
 
 impl PlaceSpec {

@@ -11,13 +11,13 @@ use crate::warm::{Recipe, Waiting};
 use crate::{Layer, Network, Profile};
 use jail::spec::{BoxLimits, HostDir};
 use serde::Serialize;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// How many places are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
     /// At least, of a kind that somebody has asked for lately.
     pub min: usize,
@@ -27,6 +27,9 @@ pub struct PoolSettings {
     pub idle_timeout: Duration,
     /// Who shares a loaded interpreter, and so its layout of memory.
     pub zygote_scope: ZygoteScope,
+    /// By language, a program that each copy of its interpreter runs before it waits: what it does, the request's
+    /// program does faster, and what it keeps takes memory.
+    pub rehearsal: BTreeMap<String, String>,
 }
 
 /// Who shares a loaded interpreter.
@@ -47,6 +50,7 @@ impl Default for PoolSettings {
             max: 16,
             idle_timeout: Duration::from_secs(300),
             zygote_scope: ZygoteScope::Template,
+            rehearsal: BTreeMap::new(),
         }
     }
 }
@@ -179,6 +183,11 @@ impl Pool {
     /// Who shares a loaded interpreter.
     pub(crate) fn zygote_scope(&self) -> ZygoteScope {
         self.settings.zygote_scope
+    }
+
+    /// What each copy of an interpreter does before it waits.
+    pub(crate) fn rehearsal(&self, language: &str) -> String {
+        self.settings.rehearsal.get(language).cloned().unwrap_or_default()
     }
 
     fn shelves(&self) -> MutexGuard<'_, HashMap<Key, Shelf>> {

@@ -115,7 +115,7 @@ pub struct Park {
     /// Modules that are loaded before the first program comes, as far as they are installed.
     #[serde(default)]
     pub preload: Vec<String>,
-    /// A program that it and each copy run once while nobody waits.
+    /// A program that it runs once before it is copied.
     #[serde(default)]
     pub warm_up: String,
     /// Variables that are set while modules are loaded, and never seen by a program.

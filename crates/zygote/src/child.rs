@@ -21,7 +21,7 @@ pub(crate) fn live(world: World) -> ! {
     let python = world.python;
     python.after_fork();
     // Only makes the program faster, and did work in the zygote.
-    let _ = world.warm_up.run(python);
+    let _ = world.rehearsal.run(python);
     let (main, expected) = match get_ready(&world) {
         Ok(ready) => ready,
         Err(Raised) => fail(&python.describe_error()),

@@ -18,9 +18,12 @@ pub(crate) struct Settings {
     /// Modules to import. One that is not there is reported and left out.
     #[serde(default)]
     pub(crate) preload: Vec<String>,
-    /// Python source that is executed here and again in each child. What it writes goes nowhere.
+    /// Python source that is executed here. What it writes goes nowhere.
     #[serde(default)]
     pub(crate) warm_up: String,
+    /// Python source that is executed here and again in each child.
+    #[serde(default)]
+    pub(crate) rehearsal: String,
     /// Variables that are set while modules are imported.
     #[serde(default)]
     pub(crate) load_env: BTreeMap<String, String>,

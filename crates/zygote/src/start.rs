@@ -19,7 +19,8 @@ pub(crate) struct World {
     pub(crate) signals: Signals,
     /// A variable Python sets for its children where there is no locale.
     pub(crate) locale: Option<CString>,
-    pub(crate) warm_up: WarmUp,
+    /// What each child does before it waits.
+    pub(crate) rehearsal: WarmUp,
     /// Functions of `state.py`.
     pub(crate) refresh: Object,
     pub(crate) adopt: Object,
@@ -65,9 +66,11 @@ impl World {
         let function = |name| state.get(name).ok_or("`state.py` lacks a function");
         let (refresh, adopt, begin) = (function(c"refresh")?, function(c"adopt")?, function(c"begin")?);
 
-        let warm_up = WarmUp::new(python, &settings.warm_up)?;
-        warm_up.run(python).map_err(|problem| format!("warm-up: {problem}"))?;
-        expect_one_thread("the warm-up")?;
+        let rehearsal = WarmUp::new(python, &settings.rehearsal)?;
+        for warm_up in [&WarmUp::new(python, &settings.warm_up)?, &rehearsal] {
+            warm_up.run(python).map_err(|problem| format!("warm-up: {problem}"))?;
+            expect_one_thread("the warm-up")?;
+        }
 
         let usual = Usual::now(python).map_err(failed)?;
         set_aside(python).map_err(failed)?;
@@ -81,7 +84,7 @@ impl World {
             label: label(),
             signals: Signals::remember(),
             locale,
-            warm_up,
+            rehearsal,
             refresh,
             adopt,
             begin: python.modules().get(c"logging").map(|_| begin),

@@ -56,7 +56,7 @@ class Zygote:
     def __init__(self, python, library, preload=(), warm_up="", variables=(), threads="1"):
         self.python, self.variables = python, environment(variables)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        settings = json.dumps({"preload": list(preload), "warm_up": warm_up})
+        settings = json.dumps({"preload": list(preload), "warm_up": warm_up, "rehearsal": warm_up})
         self.process = subprocess.Popen(
             [python, "main.py"],
             env={**self.variables, "LD_PRELOAD": library, "SANDBOXD_ZYGOTE": settings, "LD_BIND_NOW": "1",

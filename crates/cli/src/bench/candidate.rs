@@ -19,10 +19,12 @@ pub(crate) enum Candidate {
     Miss,
     /// A call to an engine that has one ready.
     Warm,
+    /// One that has done something similar before.
+    Rehearsed,
 }
 
 impl Candidate {
-    pub(crate) const ALL: [Candidate; 8] = [
+    pub(crate) const ALL: [Candidate; 9] = [
         Candidate::Bare,
         Candidate::Bubblewrap,
         Candidate::Runc,
@@ -31,6 +33,7 @@ impl Candidate {
         Candidate::Command,
         Candidate::Miss,
         Candidate::Warm,
+        Candidate::Rehearsed,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -43,10 +46,12 @@ impl Candidate {
             Candidate::Command => "sandboxd run",
             Candidate::Miss => "sandboxd, pool miss",
             Candidate::Warm => "sandboxd, warm",
+            Candidate::Rehearsed => "sandboxd, rehearsed",
         }
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Candidate::Cold | Candidate::Command | Candidate::Miss | Candidate::Warm)
+        use Candidate::{Cold, Command, Miss, Rehearsed, Warm};
+        matches!(self, Cold | Command | Miss | Warm | Rehearsed)
     }
 }

@@ -15,8 +15,13 @@ pub(super) fn steps(bench: &Bench, programs: &[Arc<Ready>]) -> u64 {
 }
 
 pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Results) -> Result<()> {
-    let engines = Engines::new(&bench.ours)?;
+    let mut engines = Engines::new(&bench.ours)?;
     for ready in programs {
+        engines.rehearsed = ready
+            .program
+            .rehearsal
+            .map(|program| engines.that_rehearse(bench, ready, program))
+            .transpose()?;
         bench.bar.set_message(ready.program.title);
         let mut contest = Contest::new(bench, &engines, ready);
         // The first round fills caches, starts interpreters that are copied later, and is not counted.
@@ -38,6 +43,8 @@ struct Engines {
     cold: Shared,
     miss: Shared,
     warm: Shared,
+    /// For the program that is measured now.
+    rehearsed: Option<Shared>,
 }
 
 impl Engines {
@@ -47,7 +54,17 @@ impl Engines {
             cold: ours.engine(None)?,
             miss: ours.engine(Some(none))?,
             warm: ours.engine(Some(PoolSettings::default()))?,
+            rehearsed: None,
         })
+    }
+
+    fn that_rehearse(&self, bench: &Bench, ready: &Ready, program: &str) -> Result<Shared> {
+        let rehearsal = [(ready.program.language.to_owned(), program.to_owned())].into();
+        bench.ours.engine(Some(PoolSettings { rehearsal, ..PoolSettings::default() }))
+    }
+
+    fn are_warm(&self) -> bool {
+        self.warm.is_warm() && self.rehearsed.as_ref().is_none_or(|engine| engine.is_warm())
     }
 }
 
@@ -65,7 +82,10 @@ impl<'a> Contest<'a> {
         let why_not =
             |candidate: Candidate| bench.peers.cannot(candidate).map(|why| (candidate, why.to_owned()));
         let absent: Vec<_> = Candidate::ALL.into_iter().filter_map(why_not).collect();
-        let present = |candidate: &Candidate| absent.iter().all(|(who, _)| who != candidate);
+        let present = |candidate: &Candidate| {
+            let wanted = *candidate != Candidate::Rehearsed || engines.rehearsed.is_some();
+            wanted && absent.iter().all(|(who, _)| who != candidate)
+        };
         let times = Candidate::ALL.into_iter().filter(present).map(|candidate| (candidate, Vec::new()));
         Contest { bench, engines, ready, times: times.collect(), absent }
     }
@@ -79,7 +99,7 @@ impl<'a> Contest<'a> {
             let index = (round + turn) % count;
             let candidate = self.times[index].0;
             // What the turn before left to do is done by then.
-            self.bench.ours.until(|| self.engines.warm.is_warm(), "a full pool")?;
+            self.bench.ours.until(|| self.engines.are_warm(), "a full pool")?;
             self.bench.ours.pause();
             match self.time(candidate, round == 0)? {
                 Some(took) => self.times[index].1.push(took),
@@ -97,10 +117,11 @@ impl<'a> Contest<'a> {
     fn time(&self, candidate: Candidate, first: bool) -> Result<Option<f64>> {
         let task = || self.ready.task(&self.bench.fresh);
         let (ours, engines) = (&self.bench.ours, self.engines);
-        let (engine, start) = match candidate {
-            Candidate::Cold => (&engines.cold, Start::Cold),
-            Candidate::Miss => (&engines.miss, Start::Miss),
-            Candidate::Warm => (&engines.warm, Start::Hit),
+        let (engine, start) = match (candidate, &engines.rehearsed) {
+            (Candidate::Cold, _) => (&engines.cold, Start::Cold),
+            (Candidate::Miss, _) => (&engines.miss, Start::Miss),
+            (Candidate::Warm, _) => (&engines.warm, Start::Hit),
+            (Candidate::Rehearsed, Some(engine)) => (engine, Start::Hit),
             _ => return self.bench.peers.time(candidate, &task()).map(Some),
         };
         if first {

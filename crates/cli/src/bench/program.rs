@@ -22,6 +22,8 @@ pub(crate) struct Program {
     pub(crate) every: usize,
     /// Whether several at once are measured, and what those that wait take.
     pub(crate) under_load: bool,
+    /// What one that waits may do before, where that makes a difference.
+    pub(crate) rehearsal: Option<&'static str>,
     /// The same language, never ending.
     pub(crate) endless: Option<&'static str>,
 }
@@ -43,6 +45,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         code: "print({n})",
         every: 1,
         under_load: true,
+        rehearsal: None,
         endless: Some("while True: pass"),
     },
     Program {
@@ -53,6 +56,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         code: "console.log({n})",
         every: 1,
         under_load: true,
+        rehearsal: None,
         endless: Some("for (;;);"),
     },
     Program {
@@ -63,6 +67,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         code: "echo {n}",
         every: 1,
         under_load: false,
+        rehearsal: None,
         endless: None,
     },
     Program {
@@ -73,6 +78,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         code: "#include <stdio.h>\nint main(int count, char **args) { return count != 2 || puts(args[1]) < 0; }\n",
         every: 1,
         under_load: false,
+        rehearsal: None,
         endless: None,
     },
     Program {
@@ -83,6 +89,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         code: "import numpy\nprint(numpy.array([{n}, 1]).max())",
         every: 2,
         under_load: false,
+        rehearsal: None,
         endless: None,
     },
     Program {
@@ -95,6 +102,9 @@ pub(crate) const PROGRAMS: [Program; 6] = [
                print(frame['value'].max())",
         every: 4,
         under_load: true,
+        rehearsal: Some(
+            "import pandas\nprint(pandas.DataFrame({'a': ['x', 'y'], 'b': [1, 2.5]}).describe())",
+        ),
         endless: None,
     },
 ];

@@ -174,6 +174,10 @@ impl Engine {
                             .collect(),
                         warm_up: set
                             .map_or_else(|| park.warm_up.clone(), |set| park.warm_up.clone() + &set.warm_up),
+                        rehearsal: self
+                            .pool
+                            .as_ref()
+                            .map_or_else(String::new, |pool| pool.rehearsal(&runtime.name)),
                     }),
                     None => return Ok(None),
                 }

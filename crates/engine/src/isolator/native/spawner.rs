@@ -58,7 +58,8 @@ impl Spawner {
         })?;
         let loaded = format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd());
         let settings = serde_json::json!({
-            "preload": zygote.preload, "warm_up": zygote.warm_up, "load_env": zygote.load_env,
+            "preload": zygote.preload, "load_env": zygote.load_env,
+            "warm_up": zygote.warm_up, "rehearsal": zygote.rehearsal,
         });
         let mut command = Command::new(&zygote.program);
         command
