@@ -148,18 +148,31 @@ impl Engine {
         };
         let started_at = jiff::Timestamp::now();
         let order = run.order(&found, &isolator.places(&spec.id))?;
-        let waited = if request.unsafe_no_isolation { None } else { self.place(&spec) };
+        let mut waited = None;
+        if !request.unsafe_no_isolation
+            && let Some(launcher) = self.launcher(&spec)
+        {
+            match run.launch(&order) {
+                Some(task) => {
+                    if let Some(done) = self.follow(launcher, task, &run, events, Start::Ready).await {
+                        return Ok(done);
+                    }
+                }
+                None => waited = Some(launcher.into_place()),
+            }
+        }
+        let words = run.words(&order)?;
         let start = if waited.is_some() { Start::Ready } else { Start::Cold };
         let (lease, mut place) = match waited {
             Some((lease, place)) => (Some(lease), place),
             None => {
-                let place = isolator.create(&spec, &order.words, None).await?;
+                let place = isolator.create(&spec, &words, None).await?;
                 let lease = || Lease::new(self.native.clone(), spec.id.clone());
                 ((!request.unsafe_no_isolation).then(lease), place)
             }
         };
         let id = lease.as_ref().map_or(&spec.id, |lease| &lease.id).clone();
-        let rest = &order.words[place.told..];
+        let rest = &words[place.told..];
         let relief = async {
             tokio::time::sleep(Duration::from_millis(order.job.limits.wall_ms) + OVERTIME).await;
             let _ = isolator.relieve(&id).await;
@@ -186,9 +199,7 @@ impl Engine {
                 isolator.destroy(&id).await?
             }
         };
-        if let Some(pool) = &self.pool {
-            pool.ring();
-        }
+        self.ring();
         if let (false, conversation::End::HungUp, true) =
             (heard.greeted, &heard.end, request.unsafe_no_isolation)
         {

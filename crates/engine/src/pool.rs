@@ -7,7 +7,7 @@
 
 use crate::EngineError;
 use crate::isolator::native::Native;
-use crate::warm::{Recipe, Waiting};
+use crate::warm::{Program, Recipe};
 use crate::{Layer, Network, Profile};
 use jail::spec::{BoxLimits, HostDir};
 use serde::Serialize;
@@ -58,7 +58,7 @@ impl Default for PoolSettings {
 /// What tells one kind of place from another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Of the program that waits; none for a place in which nothing does.
+    /// Of the program that waits; none for one that becomes any program.
     pub(crate) language: Option<String>,
     /// Which of the sets of modules of that language is loaded.
     pub(crate) set: Option<usize>,
@@ -74,7 +74,7 @@ pub(crate) struct Key {
 /// How a shelf is doing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShelfReport {
-    /// Language of its programs; none where sandboxes wait and no program in them.
+    /// Language of its programs; none where what waits becomes any program.
     pub language: Option<String>,
     /// Which of the sets of modules of that language is loaded, if any is.
     pub set: Option<usize>,
@@ -97,7 +97,7 @@ pub struct ShelfReport {
 /// What comes of asking for a place.
 pub(crate) enum Taken {
     /// One that waits.
-    Waiting(Waiting),
+    Waiting(Box<Program>),
     /// None is there; this is how one is made.
     ToMake(Arc<Recipe>),
     /// None is there, and making one does not work at the moment.
@@ -108,7 +108,7 @@ pub(crate) enum Taken {
 
 struct Shelf {
     recipe: Arc<Recipe>,
-    ready: VecDeque<Waiting>,
+    ready: VecDeque<Box<Program>>,
     making: usize,
     /// When places were asked for lately, the newest last.
     asked: VecDeque<Instant>,
@@ -227,10 +227,10 @@ impl Pool {
     }
 
     /// Makes one for somebody who waits for it.
-    pub(crate) async fn make(&self, key: &Key, recipe: &Recipe) -> Result<Waiting, EngineError> {
-        let mut made = Waiting::make(&self.native, recipe).await;
+    pub(crate) async fn make(&self, key: &Key, recipe: &Recipe) -> Result<Box<Program>, EngineError> {
+        let mut made = Program::make(&self.native, recipe).await.map(Box::new);
         if let Ok(waiting) = &mut made {
-            waiting.lease().bell = Some(self.bell.clone());
+            waiting.lease.bell = Some(self.bell.clone());
         }
         if let Some(shelf) = self.shelves().get_mut(key) {
             shelf.trouble = made.as_ref().err().map(ToString::to_string);
@@ -290,7 +290,7 @@ impl Pool {
     }
 
     /// Puts on its shelf what was made.
-    fn made(&self, key: &Key, outcome: Result<Waiting, EngineError>, took: Duration) {
+    fn made(&self, key: &Key, outcome: Result<Box<Program>, EngineError>, took: Duration) {
         let mut shelves = self.shelves();
         let Some(shelf) = shelves.get_mut(key) else { return };
         shelf.making = shelf.making.saturating_sub(1);

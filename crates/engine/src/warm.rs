@@ -8,7 +8,7 @@
 mod follow;
 mod streams;
 
-pub(crate) use follow::{Outcome, Task, fits};
+pub(crate) use follow::{Outcome, Placed, Task, fits};
 
 use crate::EngineError;
 use crate::execution::Receipt;
@@ -38,17 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Recipe {
     /// What the place shall be; each gets a name of its own.
     pub(crate) spec: PlaceSpec,
-    /// The program that waits in it, if one shall.
-    pub(crate) parked: Option<Parked>,
-}
-
-/// A place that waits.
-#[derive(Debug)]
-pub(crate) enum Waiting {
-    /// For any program.
-    Place(Lease, Place),
-    /// With a program that waits too.
-    Program(Box<Program>),
+    /// The program that waits in it.
+    pub(crate) parked: Parked,
 }
 
 /// A place whose program waits.
@@ -62,49 +53,19 @@ pub(crate) struct Program {
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
     workspace: Tree,
+    build: Tree,
     letterbox: OwnedFd,
+    /// Whether somebody keeps its memory.
+    pub(crate) has_keeper: bool,
     /// A file that is there already, because it will most likely be the main one.
-    source: String,
-}
-
-impl Waiting {
-    /// Makes a place, and waits until its program waits, if one shall.
-    pub(crate) async fn make(native: &Arc<Native>, recipe: &Recipe) -> Result<Waiting, EngineError> {
-        let spec = PlaceSpec { id: uuid::Uuid::now_v7().simple().to_string(), ..recipe.spec.clone() };
-        match &recipe.parked {
-            Some(parked) => Program::make(native, spec, parked).await.map(Box::new).map(Waiting::Program),
-            None => {
-                let place = native.create(&spec, &[], None).await?;
-                Ok(Waiting::Place(Lease::new(native.clone(), spec.id), place))
-            }
-        }
-    }
-
-    /// What keeps its place.
-    pub(crate) fn lease(&mut self) -> &mut Lease {
-        match self {
-            Waiting::Place(lease, _) => lease,
-            Waiting::Program(program) => &mut program.lease,
-        }
-    }
-
-    /// Whether it still waits. What does has nothing to say.
-    pub(crate) fn is_alive(&self) -> bool {
-        let mut fds = Vec::with_capacity(2);
-        match self {
-            Waiting::Place(_, place) => fds.push(PollFd::new(&place.stream, PollFlags::IN)),
-            Waiting::Program(program) => {
-                fds.push(PollFd::new(&program.stdout, PollFlags::IN));
-                fds.push(PollFd::new(&program.stream, PollFlags::IN));
-            }
-        }
-        // Not what the reactor knows: it may not have looked for a while.
-        poll(&mut fds, Some(&Timespec::default())) == Ok(0)
-    }
+    source: Option<String>,
 }
 
 impl Program {
-    async fn make(native: &Arc<Native>, spec: PlaceSpec, parked: &Parked) -> Result<Program, EngineError> {
+    /// Makes a place, and waits until its program waits.
+    pub(crate) async fn make(native: &Arc<Native>, recipe: &Recipe) -> Result<Program, EngineError> {
+        let spec = PlaceSpec { id: uuid::Uuid::now_v7().simple().to_string(), ..recipe.spec.clone() };
+        let parked = &recipe.parked;
         let mut opening = Vec::new();
         Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut opening);
         Frame::control(&FromHost::Park(parked.clone())).write_to(&mut opening);
@@ -114,7 +75,7 @@ impl Program {
         let stdin = pipe::Sender::from_owned_fd(our_in).map_err(|e| broken("pipe", &e))?;
         let (stdout, stderr) = (receiver(our_out)?, receiver(our_err)?);
         let place = native.create(&spec, &opening, Some([their_in, their_out, their_err])).await?;
-        let lease = Lease::new(native.clone(), spec.id);
+        let lease = Lease::new(native.clone(), spec.id.clone());
         let mut rising =
             Rising { stream: place.stream, reader: Reader::default(), receipt: place.receipt, stdout };
         // So that the program can open them again by name, as `/dev/stdin` and its like.
@@ -124,10 +85,10 @@ impl Program {
             rising.get_ready().await
         };
         match tokio::time::timeout(PATIENCE, ready).await {
-            Ok(Ok((workspace, letterbox))) => {
+            Ok(Ok((workspace, build, letterbox))) => {
                 let Rising { stream, reader, receipt, stdout } = rising;
                 let stdin = Some(stdin);
-                let source = parked.source.clone();
+                let (source, has_keeper) = (parked.source.clone(), spec.zygote.is_some());
                 Ok(Program {
                     lease,
                     receipt,
@@ -137,7 +98,9 @@ impl Program {
                     stdout,
                     stderr,
                     workspace,
+                    build,
                     letterbox,
+                    has_keeper,
                     source,
                 })
             }
@@ -147,6 +110,20 @@ impl Program {
                 Err(EngineError::Broken("no program waits in the sandbox: it does not get ready".into()))
             }
         }
+    }
+}
+
+impl Program {
+    /// Whether it still waits. What does has nothing to say.
+    pub(crate) fn is_alive(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.stream, PollFlags::IN)];
+        // Not what the reactor knows: it may not have looked for a while.
+        poll(&mut fds, Some(&Timespec::default())) == Ok(0)
+    }
+
+    /// Its place, for something else than what waits in it.
+    pub(crate) fn into_place(self) -> (Lease, Place) {
+        (self.lease, Place { stream: self.stream, told: 0, receipt: self.receipt })
     }
 }
 
@@ -169,8 +146,8 @@ struct Rising {
 }
 
 impl Rising {
-    /// Its workspace and its letterbox, once it waits.
-    async fn get_ready(&mut self) -> Result<(Tree, OwnedFd), String> {
+    /// Its workspace, its build directory and its letterbox, once it waits.
+    async fn get_ready(&mut self) -> Result<(Tree, Tree, OwnedFd), String> {
         let mut came = Vec::new();
         loop {
             match self.reader.next_frame().map_err(|e| e.to_string())? {
@@ -195,8 +172,8 @@ impl Rising {
         let mut word = Vec::new();
         Frame::control(&FromHost::Settle).write_to(&mut word);
         self.stream.write_all(&word).await.map_err(|e| e.to_string())?;
-        match <[OwnedFd; 2]>::try_from(came) {
-            Ok([workspace, letterbox]) => Ok((Tree::of(workspace), letterbox)),
+        match <[OwnedFd; 3]>::try_from(came) {
+            Ok([workspace, build, letterbox]) => Ok((Tree::of(workspace), Tree::of(build), letterbox)),
             Err(_) => Err("no workspace came".into()),
         }
     }
@@ -204,7 +181,7 @@ impl Rising {
     /// Takes in what has arrived, and the descriptors that came along.
     async fn receive(&mut self) -> Result<Vec<OwnedFd>, String> {
         let mut buffer = [0; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let stream = &self.stream;
         let (length, fds) = stream
             .async_io(Interest::READABLE, || {

@@ -78,11 +78,11 @@ impl Control {
         self.send(&Frame::control(message));
     }
 
-    /// Says something together with everything that waits, and hands over two descriptors.
-    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fds: [BorrowedFd<'_>; 2]) {
+    /// Says something together with everything that waits, and hands over descriptors.
+    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fds: [BorrowedFd<'_>; 3]) {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
         self.note(message);
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         let bytes = [std::io::IoSlice::new(&self.waiting[self.sent..])];

@@ -1,7 +1,7 @@
 //! What a job stands on: a box of our own ([`Walled`]), or nothing at all ([`Plain`]).
 
 use jail::cgroup::MeterFds;
-use jail::job::{KEEPER, Program, Ready, Stage};
+use jail::job::{KEEPER, Life, Program, Ready, Stage};
 use jail::spec::{BoxLimits, InitSpec};
 use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::launcher;
 use crate::meters::Meters;
 
 /// What the executor needs of the place it runs in.
@@ -47,8 +48,8 @@ pub(crate) trait Ground {
     fn landlock_abi(&self) -> u32;
 }
 
-/// What a copy of this process does in a sandbox, where it is an interpreter.
-pub(crate) static LIFE: OnceLock<fn() -> !> = OnceLock::new();
+/// What a copy of this process does in a sandbox.
+pub(crate) static LIFE: OnceLock<Life> = OnceLock::new();
 
 /// PID 1 of a box.
 pub(crate) struct Walled {
@@ -87,10 +88,13 @@ impl Ground for Walled {
         match (program, LIFE.get()) {
             (Some(program), _) => self.ready.start(program, streams),
             (None, Some(life)) => {
-                self.keeper.set(Some(KEEPER));
+                match life {
+                    Life::Interpreter(_) => self.keeper.set(Some(KEEPER)),
+                    Life::Launcher(_) => launcher::leave(self.ready.note()?),
+                }
                 self.ready.fork(stage, streams, *life)
             }
-            (None, None) => Err(missing("this is no interpreter")),
+            (None, None) => Err(missing("nobody who could wait")),
         }
     }
 

@@ -43,10 +43,11 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
                 landlock_abi: ground.landlock_abi(),
             }),
             Some(FromHost::Park(parked)) => match Waiting::park(ground, &parked) {
-                Ok((parked, workspace, letterbox)) => {
+                Ok((parked, [workspace, build], letterbox)) => {
                     waiting = parked;
                     rehearse(&mut control, ground, &workspace);
-                    control.hand_over(&FromExecutor::Parked, [workspace.root(), letterbox.as_fd()]);
+                    let fds = [workspace.root(), build.root(), letterbox.as_fd()];
+                    control.hand_over(&FromExecutor::Parked, fds);
                     control.drain();
                 }
                 Err(reason) => report(&mut control, Err(reason)),
@@ -63,6 +64,10 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
                 }
             }
             Some(FromHost::Run(job)) => {
+                if std::mem::take(&mut waiting).pid.is_some() {
+                    // It is not what is wanted.
+                    clear(ground, &signals);
+                }
                 let ran = run(&mut control, ground, &signals, &job);
                 report(&mut control, ran);
             }

@@ -11,6 +11,7 @@ mod artifacts;
 mod control;
 mod ground;
 mod job;
+mod launcher;
 mod meters;
 mod pipes;
 mod spawner;
@@ -19,18 +20,18 @@ mod watch;
 
 use control::Control;
 use jail::enter::{Blank, Landed, Workshop};
+use jail::job::Life;
 use jail::mutant::{Mutant, lacks};
 use jail::spec::Network;
 use jail::{JailError, SingleThreaded};
 use rustix::fd::OwnedFd;
 
 /// Makes sandboxes by order of the engine at the other end of `socket`, until it hangs up. Where this process is an
-/// interpreter, `life` is what a copy of it does in a sandbox: wait for a program, and run it.
+/// interpreter, `life` is what a copy of it does in a sandbox: wait for a program, and run it. A copy of any other
+/// waits for a program, and becomes it.
 pub fn spawner(socket: OwnedFd, life: Option<fn() -> !>) -> Result<(), String> {
     let proof = SingleThreaded::prove().ok_or("the spawner must have one thread")?;
-    if let Some(life) = life {
-        let _ = ground::LIFE.set(life);
-    }
+    let _ = ground::LIFE.set(life.map_or(Life::Launcher(launcher::live), Life::Interpreter));
     spawner::run(proof, &socket)
 }
 

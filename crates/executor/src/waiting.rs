@@ -24,11 +24,17 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Starts it, in a workspace that has its main file. The descriptor is where letters are thrown in.
-    pub(crate) fn park(ground: &impl Ground, parked: &Parked) -> Result<(Waiting, Tree, OwnedFd), String> {
+    /// Starts it, in a workspace that has its main file. Gives that, the build directory, and where letters are thrown in.
+    pub(crate) fn park(
+        ground: &impl Ground,
+        parked: &Parked,
+    ) -> Result<(Waiting, [Tree; 2], OwnedFd), String> {
         let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
-        let source = PlainPath::parse(&parked.source).map_err(|e| e.to_string())?;
-        workspace.create(&source, 0o644).map_err(|e| format!("file `{}`: {e}", parked.source))?;
+        let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
+        if let Some(source) = &parked.source {
+            let path = PlainPath::parse(source).map_err(|e| e.to_string())?;
+            workspace.create(&path, 0o644).map_err(|e| format!("file `{source}`: {e}"))?;
+        }
         let directory = ground.workspace().display().to_string();
         let stage = stage(&directory, parked.cpu_ms).map_err(|e| e.to_string())?;
         let program = parked.step.as_ref().map(|step| program(step, parked.cpu_ms)).transpose();
@@ -37,7 +43,7 @@ impl Waiting {
         let (letterbox, slot) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|e| format!("letterbox: {e}"))?;
         let waiting = Waiting { pid: Some(pid), letterbox: Some(letterbox), ..Waiting::default() };
-        Ok((waiting, workspace, slot))
+        Ok((waiting, [workspace, build], slot))
     }
 
     /// What is used from here on, its errand uses. Only the first time counts.

@@ -119,7 +119,7 @@ impl<'a, G: Ground> Watch<'a, G> {
             }
         };
         clear(self.ground, self.signals);
-        ending
+        crate::launcher::failure().map_or(ending, |error| Ending::StartFailed { error })
     }
 
     /// Follows a program until it ends or has to be ended.

@@ -99,17 +99,25 @@ impl Ready {
         start(&self.proof, program, streams, |rung| self.climb(rung))
     }
 
+    /// What a copy can leave a word on.
+    pub fn note(&self) -> Result<sys::Note, JailError> {
+        sys::Note::new(&self.proof).at(Step::Exec, "a note")
+    }
+
     /// Starts a copy of this process with these standard streams, which climbs as a program does and then leads this
     /// life. Which rung broke, if one does, it says on its standard output.
-    ///
-    /// Beside it there will be [`KEEPER`], who keeps its memory: the end of a program is known sooner if the kernel
-    /// does not have to take that down first.
-    pub fn fork(&self, stage: &Stage, streams: [OwnedFd; 3], life: fn() -> !) -> Result<Pid, JailError> {
+    pub fn fork(&self, stage: &Stage, streams: [OwnedFd; 3], life: Life) -> Result<Pid, JailError> {
+        let climb = || match life {
+            Life::Interpreter(live) => {
+                rungs(stage, &streams, &|rung| self.climb_as_copy(rung))?;
+                self.part().map(|()| live)
+            }
+            Life::Launcher(live) => rungs(stage, &streams, &|rung| self.climb(rung)).map(|()| live),
+        };
         match sys::fork(&self.proof).at(Step::Exec, "fork")? {
             Some(pid) => Ok(pid),
-            None => match rungs(stage, &streams, &|rung| self.climb_as_copy(rung)).and_then(|()| self.part())
-            {
-                Ok(()) => life(),
+            None => match climb() {
+                Ok(live) => live(),
                 Err(error) => {
                     // Nobody is left to tell when this fails.
                     let _ = rustix::io::write(&streams[1], &encode(&error));
@@ -170,6 +178,16 @@ impl Ready {
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         self.fence.restrict()
     }
+}
+
+/// What a copy of a process does.
+#[derive(Clone, Copy, Debug)]
+pub enum Life {
+    /// It is an interpreter, and runs a program itself. Beside it there is [`KEEPER`], who keeps its memory: the end of a
+    /// program is known sooner if the kernel does not have to take that down first.
+    Interpreter(fn() -> !),
+    /// It executes a program.
+    Launcher(fn() -> !),
 }
 
 /// Who keeps the memory of a copy: the third process of its box.
@@ -247,7 +265,7 @@ fn rungs(
 }
 
 /// Errors cross a pipe as three lines, without allocation-heavy formats: step number, errno, subject.
-pub(crate) fn encode(error: &JailError) -> Vec<u8> {
+pub fn encode(error: &JailError) -> Vec<u8> {
     format!("{}\n{}\n{}", error.step as u8, error.errno, error.subject).into_bytes()
 }
 

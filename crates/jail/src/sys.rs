@@ -191,6 +191,47 @@ fn keeper(flags: libc::c_int) -> isize {
     result
 }
 
+/// A place in memory that this process shares with the processes it forks, until they execute something.
+#[derive(Debug)]
+pub struct Note(*mut [u8; Note::ROOM]);
+
+// SAFETY: it is only ever used by processes of one thread, one after the other.
+unsafe impl Send for Note {}
+// SAFETY: as above.
+unsafe impl Sync for Note {}
+
+impl Note {
+    const ROOM: usize = 4096;
+
+    /// An empty one.
+    pub fn new(_proof: &SingleThreaded) -> Result<Note, Errno> {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, wherever there is room.
+        let place = unsafe { libc::mmap(std::ptr::null_mut(), Note::ROOM, protection, flags, -1, 0) };
+        if place == libc::MAP_FAILED { Err(last_errno()) } else { Ok(Note(place.cast())) }
+    }
+
+    /// Writes this, as far as there is room.
+    pub fn write(&self, bytes: &[u8]) {
+        let length = bytes.len().min(Note::ROOM - 2);
+        // SAFETY: the mapping is that long and stays. Whoever reads it does so when the writer has ended.
+        unsafe {
+            let place = self.0.cast::<u8>();
+            place.cast::<u16>().write(length as u16);
+            place.add(2).copy_from_nonoverlapping(bytes.as_ptr(), length);
+        }
+    }
+
+    /// What was written, if anything was.
+    pub fn read(&self) -> Option<Vec<u8>> {
+        // SAFETY: as above.
+        let bytes = unsafe { *self.0 };
+        let length = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
+        bytes.get(2..2 + length).filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec)
+    }
+}
+
 /// Enough for the ladder of a program, whose deepest step formats an error.
 const CHILD_STACK: usize = 256 << 10;
 

@@ -8,10 +8,12 @@
 //! are optional; the old side never has to understand anything new. A snapshot test freezes the wire.
 
 pub mod frame;
+mod header;
 pub mod message;
 pub mod spawner;
 
 pub use frame::{Frame, FrameError, Kind, LONGEST_BODY, Reader};
+pub use header::{Header, header};
 pub use message::{
     Artifact, BUILD_STREAM, Collect, Ending, Errand, FileIn, FromExecutor, FromHost, Job, JobResult, Parked,
     Place, Present, RunLimits, Step, StepKind, Usage, Written,

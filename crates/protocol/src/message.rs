@@ -41,8 +41,8 @@ pub enum FromExecutor {
         /// Landlock interface in force; 0 for none.
         landlock_abi: u32,
     },
-    /// The program that waits was started. Two descriptors come along: of the workspace, and of the letterbox, a pipe
-    /// into which [`FromHost::Follow`] may be put. It is looked into when the program has ended, or on
+    /// The program that waits was started. Three descriptors come along: of the workspace, of the build directory, and
+    /// of the letterbox, a pipe into which [`FromHost::Follow`] may be put. It is looked into when the program has ended, or on
     /// [`FromHost::Attend`]: until there is something to do, it wakes nobody.
     Parked,
     /// A step has been executed by the kernel; output that follows is its.
@@ -90,10 +90,11 @@ pub struct Errand {
 /// A program that waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parked {
-    /// What it is; none for a copy of the interpreter that PID 1 itself is a copy of.
+    /// What it is; none for a copy of the interpreter that PID 1 itself is a copy of, or of PID 1, which becomes the
+    /// program it is told.
     pub step: Option<Step>,
-    /// Its main file, in the workspace: there from the beginning, empty, and rewritten in place.
-    pub source: String,
+    /// Its main file, in the workspace, where one is expected: there from the beginning, empty, and rewritten in place.
+    pub source: Option<String>,
     /// Bounds of what it will do.
     pub cpu_ms: u64,
 }
@@ -312,7 +313,7 @@ mod tests {
             collect: Collect { artifacts: true, contents: false, build: false, most_files: 5, most_bytes: 6 },
         };
         let errand = Errand { began_ns: 8, limits: job.limits, collect: job.collect, files: vec![] };
-        let parked = Parked { step: None, source: "main.py".into(), cpu_ms: 7 };
+        let parked = Parked { step: None, source: Some("main.py".into()), cpu_ms: 7 };
         let result = JobResult {
             step: 0,
             ending: Ending::Exited { code: 0 },

@@ -1,11 +1,11 @@
 //! From a fork of the zygote to a program's exit code.
 
 use crate::finish;
-use crate::header::Header;
 use crate::program::{self, Expected};
 use crate::python::{Object, Python, Raised};
 use crate::start::{LOCALE, World};
-use std::ffi::CStr;
+use protocol::Header;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -108,8 +108,12 @@ fn set_variables(header: &Header, locale: Option<&CStr>) {
         // SAFETY: a C string; there is one thread.
         unsafe { libc::unsetenv(LOCALE.as_ptr()) };
     }
-    for (name, value) in &header.variables {
-        set(name, value);
+    for variable in &header.variables {
+        let bytes = variable.to_bytes();
+        let end = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
+        if let (Ok(name), Some(value)) = (CString::new(&bytes[..end]), bytes.get(end + 1..)) {
+            set(&name, &CString::new(value).unwrap_or_default());
+        }
     }
     if let Some(value) = locale {
         set(LOCALE, value);

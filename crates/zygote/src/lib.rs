@@ -9,7 +9,6 @@
 
 mod child;
 mod finish;
-mod header;
 mod memory;
 mod program;
 mod python;

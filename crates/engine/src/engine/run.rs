@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::output::text;
 use crate::runtime::plan::{self, Purpose};
 use crate::runtime::{Found, Runtime};
-use crate::warm::Task;
+use crate::warm::{Placed, Task, fits};
 use jail::beneath::PlainPath;
 use jail::spec::BoxUsage;
 use protocol::{BUILD_STREAM, Collect, FileIn, Job, JobResult, Place, Step, StepKind};
@@ -23,7 +23,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Everything the executor has to hear.
+    /// Everything that shall be done.
     pub(super) fn order(&self, found: &Found<'_>, places: &plan::Places) -> Result<JobOrder, EngineError> {
         let request = self.request;
         let names: Vec<String> = request.files.iter().map(|file| file.path.clone()).collect();
@@ -37,40 +37,69 @@ impl Run<'_> {
             steps.retain(|step| step.kind != StepKind::Compile);
         }
         let built = built.unwrap_or_default();
-        let main = SourceFile { path: self.main.clone(), ..request.main.clone() };
-        let mut files = Vec::new();
-        let mut contents: Vec<&[u8]> = Vec::new();
-        for file in std::iter::once(&main).chain(&request.files) {
-            files.push(file_in(&file.path, Place::Workspace, &file.content, file.executable));
-            contents.push(&file.content);
-        }
-        for file in &built {
-            files.push(file_in(&file.path, Place::Build, &file.content, file.executable));
-            contents.push(&file.content);
-        }
+        let file_in = |file: &Placed<'_>| FileIn {
+            path: file.path.to_owned(),
+            place: file.place,
+            size: file.content.len() as u64,
+            executable: file.executable,
+        };
         let job = Job {
-            files,
+            files: self.files(&built).iter().map(file_in).collect(),
             steps,
             limits: self.limits.of_job(),
             stdin: request.stdin.is_some(),
             collect: self.collect(compiled.is_some() && built.is_empty()),
         };
-        let words = conversation::words(&job, &contents, request.stdin.as_deref())?;
-        Ok(JobOrder { job, words, compiled })
+        Ok(JobOrder { job, built, compiled })
     }
 
-    /// What a program that waits has to hear.
-    pub(super) fn task<'t>(&'t self, main: &'t SourceFile) -> Task<'t> {
+    /// The main file, the others, and what was compiled before.
+    fn files<'f>(&'f self, built: &'f [BuiltFile]) -> Vec<Placed<'f>> {
+        let main = Placed { path: &self.main, ..Placed::of(&self.request.main) };
+        let built = built.iter().map(|file| Placed {
+            place: Place::Build,
+            path: &file.path,
+            content: &file.content,
+            executable: file.executable,
+        });
+        std::iter::once(main).chain(self.request.files.iter().map(Placed::of)).chain(built).collect()
+    }
+
+    /// Everything the executor has to hear.
+    pub(super) fn words(&self, order: &JobOrder) -> Result<Vec<u8>, EngineError> {
+        let files = self.files(&order.built);
+        let contents: Vec<&[u8]> = files.iter().map(|file| file.content).collect();
+        conversation::words(&order.job, &contents, self.request.stdin.as_deref())
+    }
+
+    /// What an interpreter that waits has to hear.
+    pub(super) fn task(&self) -> Task<'_> {
         let request = self.request;
-        let args = std::iter::once(&self.main).chain(&request.args).map(String::as_str).collect();
+        let args: Vec<&str> = std::iter::once(&self.main).chain(&request.args).map(String::as_str).collect();
+        let env = request.env.iter().map(|(name, value)| format!("{name}={value}"));
         Task {
-            files: std::iter::once(main).chain(&request.files).collect(),
-            args,
-            env: &request.env,
+            files: self.files(&[]),
+            header: protocol::header(args.into_iter(), env),
             stdin: request.stdin.as_deref(),
             limits: self.limits.of_job(),
             collect: self.collect(false),
         }
+    }
+
+    /// What somebody has to hear who waits to become any program, if this is just one.
+    pub(super) fn launch<'t>(&'t self, order: &'t JobOrder) -> Option<Task<'t>> {
+        let [step] = order.job.steps.as_slice() else { return None };
+        let args: Vec<&str> =
+            [&step.directory, &step.program].into_iter().chain(&step.argv).map(String::as_str).collect();
+        let header = protocol::header(args.into_iter(), step.env.iter());
+        let fits = step.kind == StepKind::Run && fits(order.job.files.len(), header.len());
+        fits.then(|| Task {
+            files: self.files(&order.built),
+            header,
+            stdin: self.request.stdin.as_deref(),
+            limits: order.job.limits,
+            collect: order.job.collect,
+        })
     }
 
     fn collect(&self, build: bool) -> Collect {
@@ -156,6 +185,17 @@ impl Run<'_> {
     }
 }
 
+impl<'a> Placed<'a> {
+    fn of(file: &'a SourceFile) -> Placed<'a> {
+        Placed {
+            place: Place::Workspace,
+            path: &file.path,
+            content: &file.content,
+            executable: file.executable,
+        }
+    }
+}
+
 /// What is known when no result came.
 fn without_result(end: End, usage: &BoxUsage, limits: &Limits) -> (Status, Option<String>) {
     let (status, message) = match end {
@@ -206,14 +246,10 @@ fn artifacts(
     records.collect()
 }
 
-fn file_in(path: &str, place: Place, content: &[u8], executable: bool) -> FileIn {
-    FileIn { path: path.to_owned(), place, size: content.len() as u64, executable }
-}
-
-/// A job, what is said of it to the executor, and where its compiled program is kept.
+/// A job, its compiled program if there is one already, and where that is kept.
 pub(super) struct JobOrder {
     pub(super) job: Job,
-    pub(super) words: Vec<u8>,
+    built: Vec<BuiltFile>,
     compiled: Option<Compiled>,
 }
 

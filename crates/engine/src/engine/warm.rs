@@ -1,16 +1,16 @@
 //! Runs by programs that wait.
 
 use super::run::Run;
-use super::{Engine, Event, SourceFile};
+use super::{Engine, Event};
 use crate::EngineError;
 use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
-use crate::isolator::native::{KEEPERS, Lease};
-use crate::isolator::{Isolator, Place, PlaceSpec, Zygote};
+use crate::isolator::native::KEEPERS;
+use crate::isolator::{Isolator, PlaceSpec, Zygote};
 use crate::pool::{Key, Pool, Taken, ZygoteScope};
 use crate::runtime::plan::{self, Purpose};
 use crate::runtime::{Park, Warm, find};
-use crate::warm::{Outcome, Program, Recipe, Waiting, fits};
+use crate::warm::{Outcome, Program, Recipe, Task, fits};
 use jail::spec::BoxUsage;
 use protocol::Parked;
 use std::time::Duration;
@@ -49,38 +49,57 @@ impl Engine {
             host_dirs: Vec::new(),
             allow_weaker: request.allow_weaker.clone(),
         };
-        let started_at = jiff::Timestamp::now();
-        let main = SourceFile { path: run.main.clone(), ..request.main.clone() };
         for _ in 0..TRIES {
-            let Some((start, mut program)) = self.waiting(pool, &key, run, events).await? else {
+            let Some((start, program)) = self.waiting(pool, &key, run, events).await? else {
                 return Ok(None);
             };
-            let id = program.lease.id.clone();
-            let over = Duration::from_millis(run.limits.timeout_ms) + super::OVERTIME;
-            let meanwhile = async {
-                tokio::time::sleep(SHORT).await;
-                pool.ring();
-                tokio::time::sleep(over).await;
-                let _ = self.native.relieve(&id).await;
-                std::future::pending::<()>().await;
-            };
-            let outcome = tokio::select! {
-                biased;
-                outcome = program.run(run.task(&main), events, &request.cancel) => outcome,
-                () = meanwhile => unreachable!("it never ends"),
-            };
-            if let Outcome::Heard(heard) = outcome {
-                let mut usage = self.counted(&heard, &id).await;
-                if copied {
-                    usage.pids_peak = usage.pids_peak.map(|peak| peak.saturating_sub(KEEPERS));
-                }
-                let receipt = program.receipt.clone();
-                let record = run.record(&id, &[], *heard, receipt, usage, (start, started_at));
-                super::later(program);
+            if let Some(record) = self.follow(program, run.task(), run, events, start).await {
                 return Ok(Some(record));
             }
         }
         Ok(None)
+    }
+
+    /// Has a program that waits do this. `None` when it did not begin.
+    pub(super) async fn follow(
+        &self,
+        mut program: Box<Program>,
+        task: Task<'_>,
+        run: &Run<'_>,
+        events: &mpsc::Sender<Event>,
+        start: Start,
+    ) -> Option<Execution> {
+        let started_at = jiff::Timestamp::now();
+        let id = program.lease.id.clone();
+        let over = Duration::from_millis(run.limits.timeout_ms) + super::OVERTIME;
+        let meanwhile = async {
+            tokio::time::sleep(SHORT).await;
+            self.ring();
+            tokio::time::sleep(over).await;
+            let _ = self.native.relieve(&id).await;
+            std::future::pending::<()>().await;
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = program.run(task, events, &run.request.cancel) => outcome,
+            () = meanwhile => unreachable!("it never ends"),
+        };
+        let Outcome::Heard(heard) = outcome else { return None };
+        let mut usage = self.counted(&heard, &id).await;
+        if program.has_keeper {
+            usage.pids_peak = usage.pids_peak.map(|peak| peak.saturating_sub(KEEPERS));
+        }
+        let receipt = program.receipt.clone();
+        let record = run.record(&id, &[], *heard, receipt, usage, (start, started_at));
+        super::later(program);
+        Some(record)
+    }
+
+    /// Has what was taken from the pool replaced.
+    pub(super) fn ring(&self) {
+        if let Some(pool) = &self.pool {
+            pool.ring();
+        }
     }
 
     /// What the kernel counted, as PID 1 says, or else whoever can.
@@ -91,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// A place for a program that is started for it: one that waits, if any does.
-    pub(super) fn place(&self, spec: &PlaceSpec) -> Option<(Lease, Place)> {
+    /// Somebody who waits to become any program, if anybody does.
+    pub(super) fn launcher(&self, spec: &PlaceSpec) -> Option<Box<Program>> {
         let pool = self.pool.as_ref()?;
         let key = Key {
             language: None,
@@ -105,9 +124,10 @@ impl Engine {
             allow_weaker: spec.allow_weaker.clone(),
         };
         match pool.take(&key) {
-            Taken::Waiting(Waiting::Place(lease, place)) => Some((lease, place)),
+            Taken::Waiting(program) => Some(program),
             Taken::Unknown => {
-                pool.learn(key, Recipe { spec: spec.clone(), parked: None });
+                let parked = Parked { step: None, source: None, cpu_ms: self.ceiling.0.cpu_time_ms };
+                pool.learn(key, Recipe { spec: spec.clone(), parked });
                 None
             }
             _ => None,
@@ -123,9 +143,9 @@ impl Engine {
         events: &mpsc::Sender<Event>,
     ) -> Result<Option<(Start, Box<Program>)>, EngineError> {
         let recipe = match pool.take(key) {
-            Taken::Waiting(Waiting::Program(program)) => return Ok(Some((Start::Hit, program))),
+            Taken::Waiting(program) => return Ok(Some((Start::Hit, program))),
             Taken::ToMake(recipe) => recipe,
-            Taken::Nothing | Taken::Waiting(Waiting::Place(..)) => return Ok(None),
+            Taken::Nothing => return Ok(None),
             Taken::Unknown => match self.recipe(run, key, events).await? {
                 Some(recipe) => pool.learn(key.clone(), recipe),
                 None => return Ok(None),
@@ -133,8 +153,8 @@ impl Engine {
         };
         // What does not work with a waiting program may work without.
         match pool.make(key, &recipe).await {
-            Ok(Waiting::Program(program)) => Ok(Some((Start::Miss, program))),
-            _ => Ok(None),
+            Ok(program) => Ok(Some((Start::Miss, program))),
+            Err(_) => Ok(None),
         }
     }
 
@@ -194,8 +214,9 @@ impl Engine {
             zygote,
         };
         // How long it may run is not known yet; PID 1 will know.
-        let parked = Parked { step, source: runtime.source.clone(), cpu_ms: self.ceiling.0.cpu_time_ms };
-        Ok(Some(Recipe { spec, parked: Some(parked) }))
+        let parked =
+            Parked { step, source: Some(runtime.source.clone()), cpu_ms: self.ceiling.0.cpu_time_ms };
+        Ok(Some(Recipe { spec, parked }))
     }
 }
 

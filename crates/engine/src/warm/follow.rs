@@ -4,7 +4,7 @@ use super::Program;
 use super::streams::{Listening, Outbox, Stream};
 use crate::Cancel;
 use crate::conversation::{End, GRACE, Heard, SLOW, cancelled};
-use crate::engine::{Event, SourceFile};
+use crate::engine::Event;
 use jail::beneath::{Mark, PlainPath};
 use jail::mutant::{Mutant, lacks};
 use protocol::{
@@ -27,14 +27,20 @@ const SHORT: Duration = Duration::from_millis(5);
 /// What a waiting program shall do.
 pub(crate) struct Task<'a> {
     /// The main file first.
-    pub(crate) files: Vec<&'a SourceFile>,
-    /// The path of the main file, as the command would have it, and the program's arguments.
-    pub(crate) args: Vec<&'a str>,
-    /// What is added to its environment.
-    pub(crate) env: &'a [(String, String)],
+    pub(crate) files: Vec<Placed<'a>>,
+    /// What it is told.
+    pub(crate) header: Vec<u8>,
     pub(crate) stdin: Option<&'a [u8]>,
     pub(crate) limits: RunLimits,
     pub(crate) collect: Collect,
+}
+
+/// A file, and where it goes.
+pub(crate) struct Placed<'a> {
+    pub(crate) place: protocol::Place,
+    pub(crate) path: &'a str,
+    pub(crate) content: &'a [u8],
+    pub(crate) executable: bool,
 }
 
 /// How it went.
@@ -53,8 +59,7 @@ impl Program {
         events: &mpsc::Sender<Event>,
         cancel: &Cancel,
     ) -> Outcome {
-        let header = header(&task);
-        let Task { files, stdin, limits, collect, .. } = task;
+        let Task { files, header, stdin, limits, collect } = task;
         let files = match self.write_files(&files) {
             Ok(present) => present,
             Err(reason) => {
@@ -191,30 +196,37 @@ impl Program {
         listening.finish(end, told)
     }
 
-    /// Makes the program's files, and says how they look.
-    fn write_files(&self, files: &[&SourceFile]) -> Result<Vec<Present>, String> {
-        if files.first().is_none_or(|main| main.path != self.source) {
-            let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", self.source);
-            let path = PlainPath::parse(&self.source).map_err(|e| failed(&e))?;
+    /// Makes the program's files, and says how those of the workspace look.
+    fn write_files(&self, files: &[Placed<'_>]) -> Result<Vec<Present>, String> {
+        if let Some(source) =
+            self.source.as_ref().filter(|source| files.iter().all(|file| file.path != **source))
+        {
+            let failed = |e: &dyn std::fmt::Display| format!("file `{source}`: {e}");
+            let path = PlainPath::parse(source).map_err(|e| failed(&e))?;
             self.workspace.remove(&path).map_err(|e| failed(&e))?;
         }
         let owner = self.receipt.host_uid.filter(|_| self.receipt.host_uid_unique);
         let mut present = Vec::with_capacity(files.len());
         for file in files {
             let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", file.path);
-            let path = PlainPath::parse(&file.path).map_err(|e| failed(&e))?;
+            let path = PlainPath::parse(file.path).map_err(|e| failed(&e))?;
             let mode = if file.executable { 0o755 } else { 0o644 };
-            let opened = match self.workspace.overwrite(&path) {
-                Err(Errno::NOENT) => jail::sys::with_file_ids(owner, || self.workspace.create(&path, mode)),
+            let tree = if file.place == protocol::Place::Workspace { &self.workspace } else { &self.build };
+            let expected = self.source.is_some();
+            let there = if expected { tree.overwrite(&path) } else { Err(Errno::NOENT) };
+            let opened = match there {
+                Err(Errno::NOENT) => jail::sys::with_file_ids(owner, || tree.create(&path, mode)),
                 Ok(there) if file.executable => {
                     rustix::fs::fchmod(&there, Mode::from_raw_mode(mode)).map(|()| there)
                 }
                 opened => opened,
             };
             let mut opened = opened.map_err(|e| failed(&e))?;
-            opened.write_all(&file.content).map_err(|e| failed(&e))?;
-            let stat = rustix::fs::fstat(&opened).map_err(|e| failed(&e))?;
-            present.push(Present { path: path.as_str().to_owned(), mark: Mark::of(&stat) });
+            opened.write_all(file.content).map_err(|e| failed(&e))?;
+            if file.place == protocol::Place::Workspace {
+                let stat = rustix::fs::fstat(&opened).map_err(|e| failed(&e))?;
+                present.push(Present { path: path.as_str().to_owned(), mark: Mark::of(&stat) });
+            }
         }
         Ok(present)
     }
@@ -248,22 +260,6 @@ impl Order {
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// What tells a waiting program its arguments and environment: the length of the rest in eight hexadecimal digits, then
-/// strings that end in NUL: how many arguments there are, the arguments, and `NAME=value` for each variable.
-fn header(task: &Task<'_>) -> Vec<u8> {
-    let mut body = Vec::new();
-    let mut say = |text: &str| {
-        body.extend_from_slice(text.as_bytes());
-        body.push(0);
-    };
-    say(&task.args.len().to_string());
-    task.args.iter().for_each(|arg| say(arg));
-    task.env.iter().for_each(|(name, value)| say(&format!("{name}={value}")));
-    let mut bytes = format!("{:08x}", body.len()).into_bytes();
-    bytes.extend(body);
-    bytes
 }
 
 /// A message to PID 1 has to fit a frame.

@@ -1,4 +1,4 @@
-//! What a waiting child is told when its program is there.
+//! What a waiting program is told when there is something to do.
 //!
 //! Eight hexadecimal digits give the length of the rest, which is strings each ended by a NUL: how many
 //! arguments, the arguments, and variables as `NAME=value`. It comes on standard input, before what the program
@@ -7,18 +7,35 @@
 use std::ffi::CString;
 use std::io::{ErrorKind, Read};
 
-/// A program to run.
+/// What it has to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    /// The path of the main file, then what the program is given.
-    pub(crate) arguments: Vec<CString>,
-    /// Name and value of each variable to set.
-    pub(crate) variables: Vec<(CString, CString)>,
+pub struct Header {
+    /// What it is, then what it is given.
+    pub arguments: Vec<CString>,
+    /// `NAME=value` of each variable to set.
+    pub variables: Vec<CString>,
+}
+
+/// The bytes of a header. Nothing in it may have a NUL.
+pub fn header<'a>(
+    arguments: impl ExactSizeIterator<Item = &'a str>,
+    variables: impl Iterator<Item = impl AsRef<str>>,
+) -> Vec<u8> {
+    let mut body = format!("{}\0", arguments.len()).into_bytes();
+    let mut say = |text: &str| {
+        body.extend_from_slice(text.as_bytes());
+        body.push(0);
+    };
+    arguments.for_each(&mut say);
+    variables.for_each(|variable| say(variable.as_ref()));
+    let mut bytes = format!("{:08x}", body.len()).into_bytes();
+    bytes.extend(body);
+    bytes
 }
 
 impl Header {
     /// Reads exactly one. `None` when the other side hung up before it was complete: nobody wants this child.
-    pub(crate) fn read(from: &mut impl Read) -> Result<Option<Header>, String> {
+    pub fn read(from: &mut impl Read) -> Result<Option<Header>, String> {
         let Some(digits) = exactly(from, 8)? else { return Ok(None) };
         let length = std::str::from_utf8(&digits).ok().and_then(|text| u32::from_str_radix(text, 16).ok());
         let length = length.ok_or("the header does not begin with its length")?;
@@ -32,10 +49,7 @@ impl Header {
         let arguments: Vec<CString> =
             strings.by_ref().take(count).map(|bytes| CString::new(bytes).ok()).collect::<Option<_>>()?;
         let variables = strings
-            .map(|bytes| {
-                let equals = bytes.iter().position(|&byte| byte == b'=')?;
-                Some((CString::new(&bytes[..equals]).ok()?, CString::new(&bytes[equals + 1..]).ok()?))
-            })
+            .map(|bytes| CString::new(bytes).ok().filter(|_| bytes.contains(&b'=')))
             .collect::<Option<_>>()?;
         (count > 0 && arguments.len() == count).then_some(Header { arguments, variables })
     }
@@ -67,8 +81,17 @@ mod tests {
         let string = |text: &str| CString::new(text).unwrap();
         let header = header.unwrap().unwrap();
         assert_eq!(header.arguments, [string("main.py"), string("--x")]);
-        assert_eq!(header.variables, [(string("A"), string("b=c")), (string("B"), string(""))]);
+        assert_eq!(header.variables, [string("A=b=c"), string("B=")]);
         assert_eq!(rest, 5);
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let (arguments, variables) = (["main.py", "", "\u{e9}"], ["A=b=c", "B="]);
+        let bytes = super::header(arguments.into_iter(), variables.into_iter());
+        let heard = read(&bytes).0.unwrap().unwrap();
+        let strings = |all: &[&str]| all.iter().map(|text| CString::new(*text).unwrap()).collect::<Vec<_>>();
+        assert_eq!(heard, Header { arguments: strings(&arguments), variables: strings(&variables) });
     }
 
     #[test]
