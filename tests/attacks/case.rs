@@ -227,10 +227,9 @@ impl Case {
 }
 
 impl Run {
-    /// Whether its language has an interpreter that can be there before its program.
+    /// Whether what runs it can be there before its program.
     pub(crate) fn can_wait(&self) -> bool {
-        ["python", "javascript", "ruby", "php", "perl", "lua"].contains(&self.language.as_str())
-            && !self.options.iter().any(|option| option == "--unsafe-no-isolation")
+        !self.language.is_empty() && !self.options.iter().any(|option| option == "--unsafe-no-isolation")
     }
 
     fn read(table: Table) -> Result<Run, String> {

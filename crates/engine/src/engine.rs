@@ -150,11 +150,11 @@ impl Engine {
         let order = run.order(&found, &isolator.places(&spec.id))?;
         let mut waited = None;
         if !request.unsafe_no_isolation
-            && let Some(launcher) = self.launcher(&spec)
+            && let Some((start, launcher)) = self.launcher(&spec).await
         {
             match run.launch(&order) {
                 Some(task) => {
-                    if let Some(done) = self.follow(launcher, task, &run, events, Start::Ready).await {
+                    if let Some(done) = self.follow(launcher, task, &run, events, start).await {
                         return Ok(done);
                     }
                 }

@@ -185,6 +185,11 @@ impl Pool {
         self.settings.zygote_scope
     }
 
+    /// Whether everything is made for the request that wants it.
+    pub(crate) fn keeps_nobody(&self) -> bool {
+        self.settings.max == 0
+    }
+
     /// What each copy of an interpreter does before it waits.
     pub(crate) fn rehearsal(&self, language: &str) -> String {
         self.settings.rehearsal.get(language).cloned().unwrap_or_default()

@@ -38,6 +38,7 @@ pub fn spawner(socket: OwnedFd, life: Option<fn() -> !>) -> Result<(), String> {
 /// Begins a first sandbox in this process, which must have one thread and should have done nothing yet: what it
 /// holds in memory, PID 1 of the sandbox will hold, without the environment.
 pub fn begin_first(proof: SingleThreaded) -> Result<Blank, JailError> {
+    let _ = ground::LIFE.set(Life::Launcher(launcher::live));
     Workshop::open(proof, None, init).with_secrets().begin(Network::None)
 }
 

@@ -107,12 +107,12 @@ pub fn lend_to_child(_proof: &SingleThreaded, work: &mut dyn FnMut()) -> Result<
     Pid::from_raw(pid as i32).ok_or(Errno::INVAL)
 }
 
-/// Starts a process that shares our memory, holds no descriptor, and sleeps until it is killed. It is no child of ours,
-/// but of our parent.
+/// Starts a process that shares our memory, holds no descriptor, and sleeps until it is killed. It is a child of ours
+/// of which no signal tells and for which nobody waits who does not ask for such children.
 ///
 /// When we end, our memory stays, so that nobody who waits for our end has to wait until the kernel has taken it down.
 pub fn leave_keeper(_proof: &SingleThreaded) -> Result<Pid, Errno> {
-    let pid = keeper(libc::CLONE_VM | libc::CLONE_PARENT);
+    let pid = keeper(libc::CLONE_VM);
     if pid < 0 {
         return Err(Errno::from_raw_os_error(-pid as i32));
     }

@@ -43,6 +43,7 @@ fn first_process(child: fn() -> !, directory: &CStr, streams: [RawFd; 3], report
     // thread and owns all these descriptors.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, c"sandbox-init".as_ptr());
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
         libc::clearenv();
         for signal in 1..32 {
             libc::signal(signal, libc::SIG_DFL);

@@ -110,8 +110,9 @@ impl Engine {
         }
     }
 
-    /// Somebody who waits to become any program, if anybody does.
-    pub(super) fn launcher(&self, spec: &PlaceSpec) -> Option<Box<Program>> {
+    /// Somebody who waits to become any program, if anybody does. Making one for a request takes longer than doing
+    /// without, so that is done only where the pool keeps nobody at all.
+    pub(super) async fn launcher(&self, spec: &PlaceSpec) -> Option<(Start, Box<Program>)> {
         let pool = self.pool.as_ref()?;
         let key = Key {
             language: None,
@@ -124,11 +125,12 @@ impl Engine {
             allow_weaker: spec.allow_weaker.clone(),
         };
         match pool.take(&key) {
-            Taken::Waiting(program) => Some(program),
+            Taken::Waiting(program) => Some((Start::Ready, program)),
             Taken::Unknown => {
                 let parked = Parked { step: None, source: None, cpu_ms: self.ceiling.0.cpu_time_ms };
-                pool.learn(key, Recipe { spec: spec.clone(), parked });
-                None
+                let recipe = pool.learn(key.clone(), Recipe { spec: spec.clone(), parked });
+                let made = if pool.keeps_nobody() { pool.make(&key, &recipe).await.ok() } else { None };
+                made.map(|program| (Start::Miss, program))
             }
             _ => None,
         }

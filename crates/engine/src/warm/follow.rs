@@ -118,7 +118,8 @@ impl Program {
         let patience = sleep_until(deadline + GRACE);
         let long = sleep_until(now + SHORT);
         tokio::pin!(patience, long);
-        // Why it was told to end, if it was.
+        // Why it was told to end, if it was. Who has written too much may write no more: a pipe that nobody empties is
+        // soon full.
         let mut told: Option<Ending> = None;
         let end = loop {
             match self.reader.next_frame() {
@@ -137,6 +138,7 @@ impl Program {
                 Ok(None) => {}
                 Err(e) => break End::Broken(e.to_string()),
             }
+            let enough = told == Some(Ending::OutputLimit);
             tokio::select! {
                 biased;
                 ready = self.stream.readable() => {
@@ -147,12 +149,12 @@ impl Program {
                         Ok(_) | Err(_) => break End::HungUp,
                     }
                 }
-                _ = self.stdout.readable(), if listening.out.open => {
+                _ = self.stdout.readable(), if listening.out.open && !enough => {
                     listening.buffer.clear();
                     let read = self.stdout.try_read_buf(&mut listening.buffer);
                     listening.hear(Kind::Stdout, read).await;
                 }
-                _ = self.stderr.readable(), if listening.err.open => {
+                _ = self.stderr.readable(), if listening.err.open && !enough => {
                     listening.buffer.clear();
                     let read = self.stderr.try_read_buf(&mut listening.buffer);
                     listening.hear(Kind::Stderr, read).await;
