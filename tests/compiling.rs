@@ -146,3 +146,96 @@ fn preparing_a_toolchain_can_be_interrupted_and_begun_again() {
     let again = go().out();
     again.exits(0).says("hello\n").is_quiet();
 }
+
+/// A program that says how many of these classes the compiler that made it took from an archive.
+const SHARED: &str = r#"
+import java.nio.file.*;
+
+public class Main {
+    public static void main(String[] args) throws Exception {
+        int shared = 0, loaded = 0;
+        for (String line : Files.readAllLines(Path.of("/tmp/loaded"))) {
+            if (!line.contains(" com.sun.tools.javac.")) continue;
+            loaded++;
+            if (line.contains("source: shared objects file")) shared++;
+        }
+        System.out.println(loaded > 100 && shared > loaded * 9 / 10 ? "shared" : shared + " of " + loaded);
+    }
+}
+"#;
+
+/// The one prepared directory below a home.
+fn prepared(home: &Path) -> std::path::PathBuf {
+    let mut found = entries(&home.join(".cache/sandboxd/prepared"));
+    found.retain(|path| path.is_dir());
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+fn java_saying(word: &str) -> String {
+    format!("class Main {{ public static void main(String[] args) {{ System.out.println(\"{word}\"); }} }}\n")
+}
+
+#[test]
+fn javac_takes_its_classes_from_the_prepared_archive() {
+    for who in Sandboxd::everybody() {
+        let home = who.folder();
+        let who = who.living_in(home.path());
+        let first = who.run("java", &java_saying("first")).out();
+        first.exits(0).says("first\n").must(first.complaint().contains("preparing Java"), "a preparation");
+        let options = prepared(home.path()).join("javac");
+        let written = std::fs::read_to_string(&options).unwrap();
+        // Nothing but a compiler with these options leaves this file.
+        who.write(&options, format!("{written}-Xlog:class+load:file=/tmp/loaded\n"));
+        who.run("java", SHARED).out().exits(0).says("shared\n").is_quiet();
+        // With options of the caller's own it is not used.
+        let own = who.run("java", SHARED).arg("--env", "JAVA_TOOL_OPTIONS=-Dunused=1").out();
+        own.exits(1).must(own.complaint().contains("NoSuchFileException: /tmp/loaded"), "no such compiler");
+    }
+}
+
+#[test]
+fn java_does_without_an_archive_it_cannot_use() {
+    let who = Sandboxd::plain();
+    let home = who.folder();
+    let who = who.living_in(home.path());
+    who.run("java", &java_saying("first")).out().exits(0).says("first\n");
+    let folder = prepared(home.path());
+    let archive = folder.join("javac.jsa");
+    let good = std::fs::read(&archive).unwrap();
+    let works = |word: &str| {
+        who.run("java", &java_saying(word)).out().exits(0).says(&format!("{word}\n")).is_quiet();
+        let hello = who.run("java", &java_saying(word)).flag("--check").out();
+        hello.exits(0).says("").is_quiet();
+        let wrong = who.run("java", &format!("class {word} {{ int n = \"text\"; }}")).out();
+        wrong.exits(1).says("").must(wrong.complaint().contains("1 error"), "an error");
+        wrong.must(!wrong.complaint().contains('['), "no log of the JVM");
+    };
+    works("good");
+    who.write(&archive, &good[..good.len() / 2]);
+    works("half");
+    // Of another JVM: the name of the one that made it is near the beginning.
+    let mut other = good.clone();
+    other[16..4096].fill(b'x');
+    who.write(&archive, &other);
+    works("other");
+    who.write(&archive, "");
+    works("empty");
+    std::fs::remove_file(&archive).unwrap();
+    works("missing");
+    std::fs::remove_file(folder.join("javac")).unwrap();
+    works("nothing");
+}
+
+#[test]
+fn java_works_where_it_cannot_be_prepared() {
+    for who in Sandboxd::everybody() {
+        let home = who.folder();
+        // Enough to compile a small program, not to prepare.
+        let who = who.living_in(home.path()).with("SANDBOXD_MAX_MEMORY", "72M");
+        for word in ["first", "second"] {
+            who.run("java", &java_saying(word)).flag("--quiet").out().exits(0).says(&format!("{word}\n"));
+        }
+        assert_eq!(entries(&prepared(home.path())), Vec::<std::path::PathBuf>::new());
+    }
+}

@@ -15,7 +15,7 @@ use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Ceiling, Limits};
 use crate::pool::{Pool, PoolSettings, ShelfReport};
-use crate::runtime::{Catalogue, Found, Runtime, find};
+use crate::runtime::{Catalogue, Found, Runtime, find, plan};
 use jail::JailError;
 use jail::enter::Blank;
 use jail::spec::{HostDir, HostDirMode};
@@ -128,17 +128,25 @@ impl Engine {
             return Ok(done);
         }
         let found = find::find(runtime)?;
-        let host_dirs = match request.unsafe_no_isolation {
-            false => self.host_dirs(request, runtime, &found, events).await?,
-            true => Vec::new(),
-        };
         if request.unsafe_no_isolation {
             self.native.give_up_first().await;
         }
         let isolator: &dyn Isolator =
             if request.unsafe_no_isolation { &self.process } else { self.native.as_ref() };
+        let id = uuid::Uuid::now_v7().simple().to_string();
+        let order = run.order(&found, &isolator.places(&id))?;
+        let host_dirs = match request.unsafe_no_isolation {
+            false => {
+                // A program that is compiled already seldom needs what its compiler does.
+                let prepared = found.variant.prepare.as_ref();
+                let prepared =
+                    prepared.is_some_and(|prepare| plan::mention(&order.job.steps, &prepare.mount));
+                self.host_dirs(request, runtime, &found, prepared, events).await?
+            }
+            true => Vec::new(),
+        };
         let spec = PlaceSpec {
-            id: uuid::Uuid::now_v7().simple().to_string(),
+            id,
             limits,
             network: request.network,
             profile: request.profile,
@@ -147,7 +155,6 @@ impl Engine {
             zygote: None,
         };
         let started_at = jiff::Timestamp::now();
-        let order = run.order(&found, &isolator.places(&spec.id))?;
         let mut waited = None;
         if !request.unsafe_no_isolation
             && let Some((start, launcher)) = self.launcher(&spec).await
@@ -210,12 +217,13 @@ impl Engine {
         Ok(run.record(&id, &order.job.steps, heard, receipt, usage, (start, started_at)))
     }
 
-    /// What the language needs of the host beside what every sandbox sees.
+    /// What the language needs of the host beside what every sandbox sees, with what was `prepared` or without.
     async fn host_dirs(
         &self,
         request: &Request,
         runtime: &Runtime,
         found: &Found<'_>,
+        prepared: bool,
         events: &mpsc::Sender<Event>,
     ) -> Result<Vec<HostDir>, EngineError> {
         let mut dirs = Vec::new();
@@ -226,7 +234,7 @@ impl Engine {
                 mode: HostDirMode::ReadOnly,
             });
         }
-        if let Some(prepare) = &found.variant.prepare {
+        if let (Some(prepare), true) = (&found.variant.prepare, prepared) {
             let source = self.prepared(request, runtime, found, &dirs, events).await?;
             let target = PathBuf::from(&prepare.mount);
             dirs.push(HostDir { source, target, mode: HostDirMode::CopyOnWrite });

@@ -213,6 +213,9 @@ pub struct Prepare {
     pub run: Vec<String>,
     /// Where its result is seen inside, then and later.
     pub mount: String,
+    /// Whether the language also works with an empty directory, and gets one where this fails.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// A program that proves a language works.

@@ -85,6 +85,14 @@ impl Draft {
         Ok(self.place)
     }
 
+    /// Keeps that there is nothing.
+    pub(crate) fn finish_empty(self) -> Result<PathBuf, EngineError> {
+        std::fs::remove_dir_all(&self.folder)
+            .and_then(|()| std::fs::create_dir(&self.folder))
+            .map_err(|e| EngineError::Broken(format!("`{}`: {e}", self.place.display())))?;
+        self.finish()
+    }
+
     /// Forgets it.
     pub(crate) fn discard(self) {
         let _ = std::fs::remove_dir_all(&self.folder);

@@ -69,7 +69,13 @@ impl Engine {
         };
         let outcome = self.prepare_in(&spec, runtime, found, request, events).await;
         match outcome {
-            Ok(()) => draft.finish(),
+            Ok(None) => draft.finish(),
+            // It works without, only slower. Trying again with every run would be slower still.
+            Ok(Some(_)) if prepare.optional => draft.finish_empty(),
+            Ok(Some(why)) => {
+                draft.discard();
+                Err(EngineError::Broken(format!("{} could not be prepared: {why}", runtime.title)))
+            }
             Err(error) => {
                 draft.discard();
                 Err(error)
@@ -77,6 +83,7 @@ impl Engine {
         }
     }
 
+    /// Does the work, and says why it failed if it did.
     async fn prepare_in(
         &self,
         spec: &PlaceSpec,
@@ -84,7 +91,7 @@ impl Engine {
         found: &Found<'_>,
         request: &Request,
         events: &mpsc::Sender<Event>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Option<String>, EngineError> {
         let step = plan::prepare(runtime, found, &spec.limits, &self.native.places(&spec.id));
         let job = Job {
             files: Vec::new(),
@@ -113,19 +120,17 @@ impl Engine {
             }
         };
         let usage = self.native.destroy(&spec.id).await?;
-        let failed =
-            |why: String| EngineError::Broken(format!("{} could not be prepared: {why}", runtime.title));
         match heard.end {
             End::Finished(result) => match judge(&result, &usage, &spec.limits) {
-                (Status::Success, _) => Ok(()),
+                (Status::Success, _) => Ok(None),
                 (Status::Cancelled, _) => Err(EngineError::Cancelled),
                 (_, why) => {
                     let said = String::from_utf8_lossy(&heard.stderr).trim().to_owned();
-                    Err(failed(format!("{}: {said}", why.unwrap_or_default())))
+                    Ok(Some(format!("{}: {said}", why.unwrap_or_default())))
                 }
             },
             End::Cancelled => Err(EngineError::Cancelled),
-            other => Err(failed(format!("{other:?}"))),
+            other => Ok(Some(format!("{other:?}"))),
         }
     }
 }

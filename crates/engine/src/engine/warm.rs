@@ -211,7 +211,7 @@ impl Engine {
             limits: run.limits,
             network: request.network,
             profile: request.profile,
-            host_dirs: self.host_dirs(request, runtime, &found, events).await?,
+            host_dirs: self.host_dirs(request, runtime, &found, true, events).await?,
             allow_weaker: request.allow_weaker.clone(),
             zygote,
         };

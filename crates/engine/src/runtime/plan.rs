@@ -99,6 +99,11 @@ pub fn steps(
     }
 }
 
+/// Whether steps name a place, in their commands or their environment.
+pub fn mention(steps: &[Step], place: &str) -> bool {
+    steps.iter().any(|step| step.argv.iter().chain(&step.env).any(|word| word.contains(place)))
+}
+
 /// The one step that prepares a variant.
 pub fn prepare(runtime: &Runtime, found: &Found<'_>, limits: &Limits, places: &Places) -> Option<Step> {
     let prepare = found.variant.prepare.as_ref()?;
