@@ -9,7 +9,6 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
 
 /// Tells the engine that everything that could be done ahead is done.
 const READY: u8 = 0x06;
@@ -31,8 +30,7 @@ pub(crate) fn live(world: World) -> ! {
         unsafe { randomness(0, std::ptr::null_mut()) };
     }
 
-    // Neither of them is ever closed by us: they are the program's.
-    let (mut input, mut output) = (stream(0), stream(1));
+    let (Some(mut input), Some(mut output)) = (stream(0), stream(1)) else { fail("no standard streams") };
     if output.write_all(&[READY]).is_err() {
         leave(0);
     }
@@ -138,15 +136,14 @@ fn environment() -> Vec<&'static [u8]> {
     entries
 }
 
-fn stream(number: i32) -> ManuallyDrop<File> {
-    // SAFETY: by contract this process has the descriptor, and nothing closes it while this is used.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
+/// It is the program's, and never closed by us.
+fn stream(number: i32) -> Option<ManuallyDrop<File>> {
+    jail::sys::inherited(number).map(|fd| ManuallyDrop::new(File::from(fd)))
 }
 
 /// No program has run, so nobody has anything to flush.
 fn leave(code: i32) -> ! {
-    // SAFETY: takes any number and does not return.
-    unsafe { libc::_exit(code) }
+    jail::sys::exit_now(code)
 }
 
 fn fail(problem: &str) -> ! {

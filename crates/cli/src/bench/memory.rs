@@ -58,6 +58,9 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
         }
         let middle = percentile(&each, 0.5).context("nothing was measured")?;
         let at = |share| percentile(&each, share).unwrap_or(middle);
+        let charged = charged.map(|bytes| bytes as f64 / KEPT as f64);
+        // Neither counts everything, and noise can be larger than what is measured: so by whichever says more.
+        let most = middle.max(charged.unwrap_or(0.0));
         results.memory.push(MemoryRow {
             program: program.part,
             title: program.title,
@@ -65,9 +68,8 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
             bytes_each: middle,
             lowest: at(0.0),
             highest: at(1.0),
-            charged_each: charged.map(|bytes| bytes as f64 / KEPT as f64),
-            // Noise can be larger than what is measured, and then there is no answer.
-            per_gib: (middle > 0.0).then(|| f64::from(1 << 30) / middle),
+            charged_each: charged,
+            per_gib: (most > 0.0).then(|| f64::from(1 << 30) / most),
         });
     }
     Ok(())
