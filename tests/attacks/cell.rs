@@ -3,6 +3,7 @@
 use crate::bwrap;
 use crate::case::{Case, Facts, Run};
 use crate::drives;
+use crate::neighbour::Heard;
 use crate::pattern::matches;
 use crate::seen::judge;
 use crate::stage::{Stage, words};
@@ -11,10 +12,13 @@ use crate::world::{Place, Who};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Most times a loud case is tried when nothing is wrong but the neighbour's time.
-const TRIES: usize = 3;
+/// Rounds of a neighbour's beside a loud case over which its p99 is judged when a first look found it slow: a p99 of
+/// the few rounds of one look is its slowest round. Each number is a judgement, and the last one is final.
+const ROUNDS: [usize; 3] = [100, 200, 400];
+/// Rounds of quiet that a first look is held against.
+const QUIET_ROUNDS: usize = 40;
 /// How much slower a neighbour may be beside a loud case.
 const FACTOR: f64 = 2.0;
 
@@ -50,7 +54,8 @@ pub(crate) struct Cells<'w> {
     place: Place<'w>,
     /// Whether neighbours are asked how quick they are.
     timed: bool,
-    quiet: RefCell<Option<Duration>>,
+    /// What the neighbour tells of quiet times, for first looks.
+    quiet: RefCell<Heard>,
     records: RefCell<BTreeSet<String>>,
     /// Packets that were counted before.
     packets: std::cell::Cell<u64>,
@@ -75,24 +80,10 @@ impl<'w> Cells<'w> {
         }
         let began = Instant::now();
         let mut cell = Cell::default();
-        let slow = case.facts.loud && self.timed;
-        for attempt in 1..=TRIES {
-            if slow && (attempt > 1 || self.quiet.borrow().is_none()) {
-                *self.quiet.borrow_mut() = self.place.neighbour.in_quiet().p99();
-            }
-            self.watchdog.watch();
-            let (mut wrong, slowness) = self.attempt(case, runs);
-            wrong.extend(self.watchdog.rest());
-            let factor = slowness.filter(|_| slow);
-            cell.words = wrong;
-            cell.notes = factor.map(|factor| told(factor, attempt)).into_iter().collect();
-            if factor.is_none_or(|factor| factor <= FACTOR) || !cell.words.is_empty() {
-                break;
-            }
-            cell.words = std::mem::take(&mut cell.notes);
-            if case.is_control() {
-                break;
-            }
+        let (wrong, beside) = self.watched(case, runs);
+        cell.words = wrong;
+        if case.facts.loud && self.timed && cell.words.is_empty() {
+            self.judge_slowness(case, runs, beside, &mut cell);
         }
         if !cell.words.is_empty() {
             self.recover(&mut cell);
@@ -154,8 +145,49 @@ impl<'w> Cells<'w> {
         cell
     }
 
-    /// Does it once: what was wrong, and how many times slower a neighbour was.
-    fn attempt(&self, case: &Case, runs: &[Run]) -> (Vec<String>, Option<f64>) {
+    /// Whether the neighbour stayed quick beside a loud case. When the first look says otherwise the case is tried
+    /// again and again, taking turns with quiet, until there are enough rounds to tell.
+    fn judge_slowness(&self, case: &Case, runs: &[Run], mut beside: Heard, cell: &mut Cell) {
+        let neighbour = &self.place.neighbour;
+        if self.quiet.borrow().times.is_empty() {
+            *self.quiet.borrow_mut() = neighbour.in_quiet(QUIET_ROUNDS);
+        }
+        let mut slowness = beside.p99_against(&self.quiet.borrow());
+        let mut quiet = Heard::default();
+        // What a control does to the neighbour is plain at the first look.
+        for rounds in ROUNDS.into_iter().filter(|_| !case.is_control()) {
+            if slowness.is_none_or(|factor| factor <= FACTOR) {
+                break;
+            }
+            while beside.times.len() < rounds {
+                let (wrong, more) = self.watched(case, runs);
+                quiet.times.extend(neighbour.in_quiet(more.times.len().max(1)).times);
+                beside.times.extend(more.times);
+                if !wrong.is_empty() {
+                    cell.words = wrong;
+                    return;
+                }
+            }
+            slowness = beside.p99_against(&quiet);
+        }
+        let rounds = beside.times.len();
+        let told = slowness.map(|factor| format!("neighbour p99 {factor:.1} × quiet in {rounds} rounds"));
+        if slowness.is_some_and(|factor| factor > FACTOR) {
+            cell.words.extend(told);
+        } else {
+            cell.notes.extend(told);
+        }
+    }
+
+    /// Does it once while the watchdog looks: what was wrong, and what the neighbour told.
+    fn watched(&self, case: &Case, runs: &[Run]) -> (Vec<String>, Heard) {
+        self.watchdog.watch();
+        let (mut wrong, heard) = self.attempt(case, runs);
+        wrong.extend(self.watchdog.rest());
+        (wrong, heard)
+    }
+
+    fn attempt(&self, case: &Case, runs: &[Run]) -> (Vec<String>, Heard) {
         let place = &self.place;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
         let mut sandboxes = Vec::new();
@@ -171,10 +203,6 @@ impl<'w> Cells<'w> {
         wrong.extend(
             heard.failures.iter().map(|failure| shortened(&format!("the neighbour failed: {failure}"))),
         );
-        let slowness = match (heard.p99(), *self.quiet.borrow()) {
-            (Some(loud), Some(quiet)) => Some(loud.as_secs_f64() / quiet.as_secs_f64()),
-            _ => None,
-        };
         let but = case.facts.next_run_cleans.then_some("cgroup");
         let outside = self.outside(runs, &sandboxes, but);
         let clean = outside.is_empty();
@@ -190,7 +218,7 @@ impl<'w> Cells<'w> {
             found.retain(|words| !words.starts_with(&*dir.join("token").to_string_lossy()));
             wrong.extend(found);
         }
-        (wrong, slowness)
+        (wrong, heard)
     }
 
     /// One run: what was wrong, and uids of its sandboxes.
@@ -253,11 +281,6 @@ impl<'w> Cells<'w> {
             cell.words.push(why);
         }
     }
-}
-
-fn told(factor: f64, attempt: usize) -> String {
-    let tries = if attempt == 1 { String::new() } else { format!(", at try {attempt}") };
-    format!("neighbour p99 {factor:.1} × quiet{tries}")
 }
 
 /// What a control did that was not noticed, and what was noticed that it should not have done.

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const CADENCE: Duration = Duration::from_millis(100);
-const QUIET_ROUNDS: usize = 40;
 
 #[derive(Default)]
 struct State {
@@ -26,10 +25,15 @@ pub(crate) struct Heard {
 
 impl Heard {
     /// The time within which 99 of 100 rounds ended. With fewer rounds that is the slowest.
-    pub(crate) fn p99(&self) -> Option<Duration> {
+    fn p99(&self) -> Option<Duration> {
         let mut times = self.times.clone();
         times.sort_unstable();
         times.get((times.len() * 99).div_ceil(100).checked_sub(1)?).copied()
+    }
+
+    /// How many times slower its p99 is than in quiet.
+    pub(crate) fn p99_against(&self, quiet: &Heard) -> Option<f64> {
+        Some(self.p99()?.as_secs_f64() / quiet.p99()?.as_secs_f64())
     }
 }
 
@@ -65,11 +69,11 @@ impl Neighbour {
     }
 
     /// How quick it is while nothing else happens.
-    pub(crate) fn in_quiet(&self) -> Heard {
+    pub(crate) fn in_quiet(&self, rounds: usize) -> Heard {
         self.resume();
         let (state, _) = &*self.shared;
-        let deadline = Instant::now() + CADENCE * QUIET_ROUNDS as u32 * 3;
-        while state.lock().unwrap().heard.times.len() < QUIET_ROUNDS && Instant::now() < deadline {
+        let deadline = Instant::now() + CADENCE * (rounds as u32 * 3);
+        while state.lock().unwrap().heard.times.len() < rounds && Instant::now() < deadline {
             std::thread::sleep(CADENCE);
         }
         self.pause()

@@ -25,7 +25,7 @@ A case passes only if what its line says was observed and all of this held, too:
 - within 2 s nothing was left: process, thread, network namespace, cgroup, mount, file, System V object, key, shared
   memory
 - a neighbour who runs a small program every 100 ms never failed; beside loud cases its p99 stayed within twice its
-  quiet value, at one of at most three tries
+  quiet value, over 100 rounds or more where a first look found it slower
 - the record was well-formed, agreed with itself and with the exit code, and the next ordinary run worked
 
 The columns under `bwrap` are a comparison, not a requirement: the same programs under plain `bwrap --unshare-all
