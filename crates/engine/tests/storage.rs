@@ -1,5 +1,6 @@
 //! Storage, from outside, on every database for real: SQLite always, MariaDB and PostgreSQL where
 //! `scripts/with-databases` started them. In CI one that is missing is a failure.
+#![cfg(test)]
 
 #[path = "storage/away.rs"]
 mod away;

@@ -12,11 +12,13 @@ use sqlx::{AssertSqlSafe, Connection, Executor, Row};
 
 /// Lookups, with values of the right types.
 fn lookups() -> Vec<(&'static str, &'static Statement, Vec<Value>)> {
-    let at = "exec_0000000186a07000";
+    let at = "exec_000000015f907000";
+    // One that is there: MariaDB looks at constant rows while it plans.
+    let one = "exec_0000000003e870008000000000000000";
     let piece = 20;
     vec![
-        ("execution", &executions::SELECT, values![at]),
-        ("unfinished execution", &executions::SELECT_UNFINISHED, values![at]),
+        ("execution", &executions::SELECT, values![one]),
+        ("unfinished execution", &executions::SELECT_UNFINISHED, values![one]),
         ("executions of an owner", &executions::LIST, values!["o1", at, piece]),
         ("unfinished of an owner", &executions::LIST_UNFINISHED, values!["o1", at, piece]),
         ("executions of a session", &executions::OF_SESSION, values!["o1", "s1", at, piece]),
@@ -122,7 +124,7 @@ async fn fault(
     }
     let faults: &[&str] = match dialect {
         Dialect::Sqlite => &["SCAN", "TEMP B-TREE"],
-        Dialect::Postgres => &["Seq Scan"],
+        Dialect::Postgres => &["Seq Scan", "Sort"],
         Dialect::MySql => &["type Some(\"ALL\")", "key None", "filesort"],
     };
     let found = faults.iter().find(|fault| plan.contains(**fault));
@@ -158,7 +160,7 @@ async fn every_lookup_uses_an_index(url: &str) {
     assert!(wrong.is_empty(), "{wrong:#?}");
     // And this would have noticed.
     static WITHOUT: Statement = Statement::new("SELECT id FROM executions WHERE language = ? LIMIT 1");
-    let (fault, plan) = fault(&mut connection, url.dialect(), &WITHOUT, &values!["ruby"]).await;
+    let (fault, plan) = fault(&mut connection, url.dialect(), &WITHOUT, &[Value::from("ruby")]).await;
     assert!(fault.is_some(), "{plan}");
 }
 

@@ -9,7 +9,7 @@ use super::error::StoreError;
 use super::url::{DatabaseUrl, Dialect};
 use sqlx::AnyConnection;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{AssertSqlSafe, Connection, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Connection, Row, SqlSafeStr};
 use std::fs::File;
 
 /// Number, name and text of each.
@@ -28,12 +28,24 @@ pub(crate) async fn migrate(url: &DatabaseUrl) -> Result<(), StoreError> {
     };
     // A connection of its own: if this fails half-way, the lock of the server goes with it.
     let mut connection = AnyConnection::connect(&url.secret()).await?;
+    if url.dialect() == Dialect::MySql {
+        lock_mysql(&mut connection).await?;
+    }
     // Not `run`: with a borrowed connection its future cannot be sent to another thread.
     let migrated = migrator(url.dialect()).run_direct(None, &mut connection, false).await;
     let closed = connection.close().await;
     drop(lock);
     migrated.map_err(explain)?;
     Ok(closed?)
+}
+
+/// The one of the library waits for ever, which MariaDB does not know and takes as not at all.
+async fn lock_mysql(connection: &mut AnyConnection) -> Result<(), StoreError> {
+    let lock = sqlx::query("SELECT GET_LOCK(CONCAT('sandboxd.', MD5(DATABASE())), 60)");
+    match lock.fetch_one(connection).await?.try_get::<Option<i64>, _>(0)? {
+        Some(1) => Ok(()),
+        _ => Err(StoreError::unavailable("somebody else is updating the database")),
+    }
 }
 
 fn lock(path: &std::path::Path) -> Result<File, StoreError> {

@@ -4,6 +4,7 @@ use crate::world::server;
 use engine::storage::{ObjectKey, Objects, S3Settings, StoreError};
 use futures_util::TryStreamExt;
 use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tempfile::TempDir;
@@ -127,10 +128,20 @@ async fn in_a_directory() {
     let directory = TempDir::new().unwrap();
     let place = directory.path().join("objects");
     everything(&Objects::in_directory(&place).unwrap()).await;
-    // Not even the drafts of what broke, or empty directories.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.is_empty(), "{left:?}");
+    // Not even the drafts of what broke, which are removed in the background.
+    let files = || files_below(&place);
+    for _ in 0..50 {
+        if files().is_empty() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("left behind: {:?}", files());
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 fn s3(endpoint: &str, url: &str) -> Objects {

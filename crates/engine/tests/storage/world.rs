@@ -10,22 +10,22 @@ use tempfile::TempDir;
 
 /// Where a test is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Sqlite,
     MariaDb,
     Postgres,
 }
 
 /// A database that nobody else uses, and a directory for objects.
-pub struct World {
-    pub kind: Kind,
-    pub url: String,
-    pub directory: TempDir,
+pub(crate) struct World {
+    pub(crate) kind: Kind,
+    pub(crate) url: String,
+    pub(crate) directory: TempDir,
 }
 
 impl World {
     /// None where this database is not there, which is said.
-    pub async fn new(kind: Kind) -> Option<World> {
+    pub(crate) async fn new(kind: Kind) -> Option<World> {
         sqlx::any::install_default_drivers();
         let directory = TempDir::new().unwrap();
         let variable = match kind {
@@ -45,26 +45,26 @@ impl World {
         Some(World { kind, url: format!("{base}/{name}"), directory })
     }
 
-    pub fn address(&self) -> DatabaseUrl {
+    pub(crate) fn address(&self) -> DatabaseUrl {
         self.url.parse().unwrap()
     }
 
-    pub fn objects(&self) -> Objects {
+    pub(crate) fn objects(&self) -> Objects {
         Objects::in_directory(&self.directory.path().join("objects")).unwrap()
     }
 
-    pub async fn open(&self) -> Store {
+    pub(crate) async fn open(&self) -> Store {
         Store::open(&self.address(), self.objects(), StoreSettings::default()).await.unwrap()
     }
 
     /// A connection beside the store.
-    pub async fn raw(&self) -> AnyConnection {
+    pub(crate) async fn raw(&self) -> AnyConnection {
         AnyConnection::connect(&self.url).await.unwrap()
     }
 }
 
 /// The value of a variable that `scripts/with-databases` sets.
-pub fn server(variable: &str) -> Option<String> {
+pub(crate) fn server(variable: &str) -> Option<String> {
     match std::env::var(variable) {
         Ok(value) => Some(value),
         Err(_) if std::env::var_os("CI").is_some() => {
@@ -78,7 +78,7 @@ pub fn server(variable: &str) -> Option<String> {
 }
 
 /// Runs a test in a world of its own, if there is such a database.
-pub async fn on(kind: Kind, test: impl AsyncFnOnce(World)) {
+pub(crate) async fn on(kind: Kind, test: impl AsyncFnOnce(World)) {
     if let Some(world) = World::new(kind).await {
         test(world).await;
     }
@@ -109,20 +109,20 @@ macro_rules! on_every_database {
 }
 pub(crate) use on_every_database;
 
-pub fn json(value: &impl serde::Serialize) -> Json {
+pub(crate) fn json(value: &impl serde::Serialize) -> Json {
     Json::of(value).unwrap()
 }
 
-pub fn execution_id() -> String {
+pub(crate) fn execution_id() -> String {
     format!("exec_{}", uuid::Uuid::now_v7().simple())
 }
 
 /// An id as it would have been made at this time.
-pub fn execution_id_at(millis: i64, number: u64) -> String {
+pub(crate) fn execution_id_at(millis: i64, number: u64) -> String {
     format!("exec_{millis:012x}70008000{number:012x}")
 }
 
-pub fn submission(owner: &str) -> Submission {
+pub(crate) fn submission(owner: &str) -> Submission {
     Submission {
         id: execution_id(),
         owner: owner.into(),
@@ -133,7 +133,7 @@ pub fn submission(owner: &str) -> Submission {
     }
 }
 
-pub fn outcome() -> Outcome {
+pub(crate) fn outcome() -> Outcome {
     Outcome {
         status: ExecutionStatus::Completed,
         finished_at: 2,
@@ -142,7 +142,7 @@ pub fn outcome() -> Outcome {
     }
 }
 
-pub fn session(owner: &str, id: &str) -> Session {
+pub(crate) fn session(owner: &str, id: &str) -> Session {
     Session {
         owner: owner.into(),
         id: id.into(),
