@@ -5,16 +5,16 @@
 //! Without URLs both are SQLite files in a temporary directory. The ratio is the result; times are context.
 
 use engine::storage::{
-    DatabaseUrl, ExecutionStatus, Json, Objects, Outcome, Store, StoreSettings, Submission,
+    DatabaseUrl, ExecutionStatus, Json, Objects, Outcome, Store, StoreError, StoreSettings, Submission,
 };
 use std::sync::Arc;
 use std::time::Instant;
 
-type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Turns of each database, and calls of each turn.
-const TURNS: usize = 60;
-const CALLS: usize = 50;
+const TURNS: usize = 1000;
+const CALLS: usize = 5;
 
 #[tokio::main]
 async fn main() -> Fallible<()> {
@@ -28,20 +28,26 @@ async fn main() -> Fallible<()> {
     let objects = Objects::in_directory(&directory.path().join("objects"))?;
     let empty = Store::open(&url(1, "empty")?, objects.clone(), StoreSettings::default()).await?;
     let large = Arc::new(Store::open(&url(2, "large")?, objects, StoreSettings::default()).await?);
+    let filled = fill(&large, rows).await?;
+    // Where a request would be served, not on the thread that waits for everything to end.
+    tokio::spawn(async move { compare(&empty, &large, rows, &filled).await }).await?
+}
 
+/// Fills a store, and returns some of what is in it.
+async fn fill(store: &Arc<Store>, rows: usize) -> Fallible<Vec<Submission>> {
     let began = Instant::now();
     let mut filled = Vec::new();
     let mut filling = tokio::task::JoinSet::new();
     for writer in 0..500 {
-        let large = large.clone();
+        let store = store.clone();
         filling.spawn(async move {
             let mut last = None;
             for _ in 0..rows / 500 {
                 let one = submission(&format!("owner{writer}"))?;
-                large.record(&one, &outcome()?).await?;
+                store.record(&one, &outcome()?).await?;
                 last = Some(one);
             }
-            Ok::<_, engine::storage::StoreError>(last)
+            Ok::<_, StoreError>(last)
         });
     }
     while let Some(ended) = filling.join_next().await {
@@ -49,7 +55,10 @@ async fn main() -> Fallible<()> {
     }
     let rate = rows as f64 / began.elapsed().as_secs_f64();
     println!("filled with {rows} executions, {rate:.0} a second by 500 callers at once");
+    Ok(filled)
+}
 
+async fn compare(empty: &Store, large: &Store, rows: usize, filled: &[Submission]) -> Fallible<()> {
     let few: Vec<Submission> = (0..CALLS).map(|_| submission("owner1")).collect::<Result<_, _>>()?;
     for one in &few {
         empty.record(one, &outcome()?).await?;
@@ -57,46 +66,60 @@ async fn main() -> Fallible<()> {
     let mut insert = (Vec::new(), Vec::new());
     let mut lookup = (Vec::new(), Vec::new());
     for turn in 0..TURNS {
-        insert.0.push(inserts(&empty).await?);
-        insert.1.push(inserts(&large).await?);
-        lookup.0.push(lookups(&empty, &few, turn).await?);
-        lookup.1.push(lookups(&large, &filled, turn).await?);
+        inserts(empty, &mut insert.0).await?;
+        inserts(large, &mut insert.1).await?;
+        lookups(empty, &few, turn, &mut lookup.0).await?;
+        lookups(large, filled, turn, &mut lookup.1).await?;
     }
     for (what, (empty, large)) in [("insert", insert), ("lookup", lookup)] {
-        let (empty, large) = (median(empty), median(large));
-        let ratio = large / empty;
-        println!("{what}: {empty:.1} µs empty, {large:.1} µs with {rows}, ratio {ratio:.3}");
+        let (empty, large) = (Times::of(empty), Times::of(large));
+        println!("{what}: empty {empty}, with {rows} {large}, ratio {:.3}", large.median / empty.median);
     }
     Ok(())
 }
 
-/// Microseconds of one insert, one after the other.
-async fn inserts(store: &Store) -> Fallible<f64> {
-    let (outcome, rows): (_, Vec<_>) = (outcome()?, (0..CALLS).map(|_| submission("owner1")).collect());
-    let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let began = Instant::now();
-    for one in &rows {
-        store.record(one, &outcome).await?;
+/// Microseconds of inserts, one after the other.
+async fn inserts(store: &Store, times: &mut Vec<f64>) -> Fallible<()> {
+    let outcome = outcome()?;
+    for _ in 0..CALLS {
+        let one = submission("owner1")?;
+        let began = Instant::now();
+        store.record(&one, &outcome).await?;
+        times.push(began.elapsed().as_secs_f64() * 1e6);
     }
-    Ok(began.elapsed().as_secs_f64() * 1e6 / CALLS as f64)
+    Ok(())
 }
 
-/// Microseconds of one lookup, all over the table.
-async fn lookups(store: &Store, rows: &[Submission], turn: usize) -> Fallible<f64> {
-    let began = Instant::now();
+/// Microseconds of lookups, all over the table.
+async fn lookups(store: &Store, rows: &[Submission], turn: usize, times: &mut Vec<f64>) -> Fallible<()> {
     for call in 0..CALLS {
         let one = &rows[(turn * CALLS + call) * 7919 % rows.len()];
+        let began = Instant::now();
         store.execution(&one.owner, &one.id).await?;
+        times.push(began.elapsed().as_secs_f64() * 1e6);
     }
-    Ok(began.elapsed().as_secs_f64() * 1e6 / CALLS as f64)
+    Ok(())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+struct Times {
+    median: f64,
+    slow: f64,
 }
 
-fn submission(owner: &str) -> Result<Submission, engine::storage::StoreError> {
+impl Times {
+    fn of(mut times: Vec<f64>) -> Times {
+        times.sort_by(f64::total_cmp);
+        Times { median: times[times.len() / 2], slow: times[times.len() * 99 / 100] }
+    }
+}
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} µs (p99 {:.0})", self.median, self.slow)
+    }
+}
+
+fn submission(owner: &str) -> Result<Submission, StoreError> {
     Ok(Submission {
         id: format!("exec_{}", uuid::Uuid::now_v7().simple()),
         owner: owner.into(),
@@ -108,7 +131,7 @@ fn submission(owner: &str) -> Result<Submission, engine::storage::StoreError> {
 }
 
 /// As large as the record of a hello.
-fn outcome() -> Result<Outcome, engine::storage::StoreError> {
+fn outcome() -> Result<Outcome, StoreError> {
     let (status, record) = (ExecutionStatus::Completed, Json::of(&"x".repeat(1200))?);
     Ok(Outcome { status, finished_at: 2, record, objects: Vec::new() })
 }

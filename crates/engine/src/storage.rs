@@ -7,6 +7,7 @@
 //! milliseconds since 1970 and come from the caller.
 
 mod bounds;
+mod checkpoints;
 mod claims;
 mod connect;
 mod error;
@@ -49,6 +50,7 @@ pub use templates::Template;
 pub use url::DatabaseUrl;
 pub use webhooks::Webhook;
 
+use checkpoints::Checkpoints;
 use sqlx::AnyPool;
 use sqlx::any::AnyRow;
 use statement::{Statement, Value};
@@ -81,6 +83,7 @@ pub struct Store {
     readers: AnyPool,
     writer: Writer,
     objects: Objects,
+    _checkpoints: Option<Checkpoints>,
 }
 
 impl Store {
@@ -97,7 +100,8 @@ impl Store {
         let lanes = if dialect == Dialect::Sqlite { 1 } else { settings.writers.max(1) };
         let writer = Writer::start(url, lanes).await?;
         let readers = connect::readers(url, settings.readers).await?;
-        Ok(Store { url: url.clone(), dialect, readers, writer, objects })
+        let checkpoints = (dialect == Dialect::Sqlite).then(|| Checkpoints::start(readers.clone()));
+        Ok(Store { url: url.clone(), dialect, readers, writer, objects, _checkpoints: checkpoints })
     }
 
     /// Where objects are kept.

@@ -136,12 +136,14 @@ impl Store {
 
     /// One execution of this owner.
     pub async fn execution(&self, owner: &str, id: &str) -> Result<StoredExecution, StoreError> {
-        // In this order: it may be over between the two, but not the other way round.
-        let unfinished = self.one(&SELECT_UNFINISHED, values![id], read_unfinished).await?;
-        let found = match unfinished {
-            Some(found) => Some(found),
-            None => self.one(&SELECT, values![id], read_finished).await?,
-        };
+        // Most are over. One that is not may be by the time we have looked for it among those that are not.
+        let mut found = self.one(&SELECT, values![id], read_finished).await?;
+        if found.is_none() {
+            found = self.one(&SELECT_UNFINISHED, values![id], read_unfinished).await?;
+        }
+        if found.is_none() {
+            found = self.one(&SELECT, values![id], read_finished).await?;
+        }
         found.filter(|found| found.submission.owner == owner).ok_or(MISSING)
     }
 

@@ -143,7 +143,8 @@ async fn every_lookup_uses_an_index(url: &str) {
     let settle = match url.dialect() {
         Dialect::Sqlite => "ANALYZE".to_owned(),
         Dialect::MySql => format!("ANALYZE TABLE {tables}"),
-        Dialect::Postgres => "ANALYZE".to_owned(),
+        // It would sort a handful of rows rather than walk an index; the question is whether it has to.
+        Dialect::Postgres => "ANALYZE; SET enable_sort = off; SET enable_bitmapscan = off".to_owned(),
     };
     connection.execute(AssertSqlSafe(settle)).await.unwrap();
     let mut wrong = Vec::new();

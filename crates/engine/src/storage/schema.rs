@@ -72,11 +72,14 @@ fn render(text: &str, dialect: Dialect) -> String {
         Dialect::MySql => ("LONGTEXT", "", " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"),
         Dialect::Postgres => ("TEXT", " COLLATE \"C\"", ""),
     };
+    // A run in a sandbox of its own is stored most often, and does not belong there; MariaDB cannot leave it out.
+    let in_session = if dialect == Dialect::MySql { "" } else { " WHERE session_id IS NOT NULL" };
     let sized = |size: usize| format!("VARCHAR({size}){collated}");
     text.replace("{id}", &sized(MAX_ID))
         .replace("{name}", &sized(MAX_NAME))
         .replace("{text}", long)
         .replace("{table}", table)
+        .replace("{in_session}", in_session)
 }
 
 fn explain(error: MigrateError) -> StoreError {

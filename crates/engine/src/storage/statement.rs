@@ -14,11 +14,17 @@ use std::sync::OnceLock;
 pub(crate) struct Statement {
     text: &'static str,
     numbered: OnceLock<String>,
+    /// The same for [`GROUP`] rows, where it inserts one.
+    many: OnceLock<Option<String>>,
+    many_numbered: OnceLock<Option<String>>,
 }
+
+/// Rows that are inserted by one statement, where there are as many. Asking a database costs more than a row.
+pub(crate) const GROUP: usize = 16;
 
 impl Statement {
     pub(crate) const fn new(text: &'static str) -> Statement {
-        Statement { text, numbered: OnceLock::new() }
+        Statement { text, numbered: OnceLock::new(), many: OnceLock::new(), many_numbered: OnceLock::new() }
     }
 
     pub(crate) fn on(&'static self, dialect: Dialect) -> &'static str {
@@ -28,17 +34,38 @@ impl Statement {
         }
     }
 
+    /// For [`GROUP`] rows at once; none where it does not insert one row of values.
+    pub(crate) fn grouped(&'static self, dialect: Dialect) -> Option<&'static str> {
+        let many = || {
+            let (head, row) = self.text.split_once(" VALUES ")?;
+            Some(format!("{head} VALUES {}", vec![row; GROUP].join(", ")))
+        };
+        match dialect {
+            Dialect::Sqlite | Dialect::MySql => self.many.get_or_init(many),
+            Dialect::Postgres => self.many_numbered.get_or_init(|| many().map(|text| number(&text))),
+        }
+        .as_deref()
+    }
+
     /// With these values, ready to run. It stays prepared on its connection.
     pub(crate) fn with(
         &'static self,
         dialect: Dialect,
         values: &[Value],
     ) -> Query<'static, Any, AnyArguments> {
-        values.iter().fold(sqlx::query(self.on(dialect)), |query, value| match value {
-            Value::Text(text) => query.bind(text.as_deref()),
-            Value::Number(number) => query.bind(*number),
-        })
+        bind(self.on(dialect), values)
     }
+}
+
+/// A statement with its values.
+pub(crate) fn bind<'v>(
+    text: &'static str,
+    values: impl IntoIterator<Item = &'v Value>,
+) -> Query<'static, Any, AnyArguments> {
+    values.into_iter().fold(sqlx::query(text), |query, value| match value {
+        Value::Text(text) => query.bind(text.as_deref()),
+        Value::Number(number) => query.bind(*number),
+    })
 }
 
 fn number(text: &str) -> String {
@@ -55,6 +82,16 @@ fn number(text: &str) -> String {
 pub(crate) enum Value {
     Text(Option<String>),
     Number(Option<i64>),
+}
+
+impl Value {
+    /// About how much is sent for it.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Value::Text(text) => text.as_ref().map_or(0, String::len),
+            Value::Number(_) => 8,
+        }
+    }
 }
 
 impl From<&str> for Value {
@@ -177,5 +214,15 @@ mod tests {
         static PLAIN: Statement = Statement::new("SELECT a FROM t WHERE b = ? AND c < ? LIMIT ?");
         assert_eq!(PLAIN.on(Dialect::MySql), PLAIN.text);
         assert_eq!(PLAIN.on(Dialect::Postgres), "SELECT a FROM t WHERE b = $1 AND c < $2 LIMIT $3");
+        assert_eq!(PLAIN.grouped(Dialect::Postgres), None);
+    }
+
+    #[test]
+    fn an_insert_takes_many_rows_at_once() {
+        static INSERT: Statement = Statement::new("INSERT INTO t (a, b) VALUES (?, 0)");
+        let many = INSERT.grouped(Dialect::Sqlite).unwrap();
+        assert!(many.starts_with("INSERT INTO t (a, b) VALUES (?, 0), (?, 0)"), "{many}");
+        assert_eq!(many.matches("(?, 0)").count(), GROUP);
+        assert!(INSERT.grouped(Dialect::Postgres).unwrap().ends_with("($15, 0), ($16, 0)"));
     }
 }

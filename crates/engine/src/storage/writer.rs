@@ -7,7 +7,7 @@
 
 use super::connect;
 use super::error::{StoreError, Trouble, trouble};
-use super::statement::{Statement, Value};
+use super::statement::{GROUP, Statement, Value, bind};
 use super::url::{DatabaseUrl, Dialect};
 use sqlx::AnyConnection;
 use sqlx::Connection;
@@ -19,6 +19,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 const QUEUE: usize = 1024;
 /// Changes of one transaction.
 const TOGETHER: usize = 256;
+/// What is sent by one statement for many rows, in bytes; servers refuse much more.
+const LARGE: usize = 1024 * 1024;
 /// How often a change that met somebody else's is tried.
 const TRIES: u32 = 5;
 /// How long a transaction may take, and with it how long a silent server goes unnoticed.
@@ -216,22 +218,16 @@ impl Lane {
             Dialect::MySql | Dialect::Postgres => connection.begin().await,
         };
         let mut transaction = begun.map_err(Failure::of("it"))?;
-        let mut counts = Vec::with_capacity(changes.len());
-        for Change(steps) in changes {
-            let mut count = 0;
-            for step in steps {
-                match run(step, dialect, &mut transaction).await {
-                    Ok(rows) => count += rows,
-                    Err(failure) => {
-                        transaction.rollback().await.map_err(Failure::of("it"))?;
-                        return Err(failure);
-                    }
-                }
+        match run_all(changes, dialect, &mut transaction).await {
+            Ok(counts) => {
+                transaction.commit().await.map_err(Failure::of("it"))?;
+                Ok(counts)
             }
-            counts.push(count);
+            Err(failure) => {
+                transaction.rollback().await.map_err(Failure::of("it"))?;
+                Err(failure)
+            }
         }
-        transaction.commit().await.map_err(Failure::of("it"))?;
-        Ok(counts)
     }
 
     async fn connected(&mut self) -> Result<&mut AnyConnection, Failure> {
@@ -250,6 +246,52 @@ impl Lane {
             }
         }
     }
+}
+
+/// Changes in their order, and how many rows each changed. Neighbours that insert a row each into the same table do so
+/// together.
+async fn run_all(
+    mut changes: &[&Change],
+    dialect: Dialect,
+    connection: &mut AnyConnection,
+) -> Result<Vec<u64>, Failure> {
+    let mut counts = Vec::with_capacity(changes.len());
+    while let Some((Change(steps), others)) = changes.split_first() {
+        if let Some((text, group, rest)) = group(changes, dialect) {
+            let values = group.iter().flat_map(|Change(steps)| &steps[0].values);
+            let rows = bind(text, values).execute(&mut *connection).await;
+            rows.map_err(Failure::of(steps[0].what))?;
+            counts.extend([1; GROUP]);
+            changes = rest;
+            continue;
+        }
+        let mut count = 0;
+        for step in steps {
+            count += run(step, dialect, connection).await?;
+        }
+        counts.push(count);
+        changes = others;
+    }
+    Ok(counts)
+}
+
+/// As many changes as one statement takes, if they are alike and not large, that statement, and the other changes.
+fn group<'a, 'c>(
+    changes: &'a [&'c Change],
+    dialect: Dialect,
+) -> Option<(&'static str, &'a [&'c Change], &'a [&'c Change])> {
+    let (group, rest) = changes.split_at_checked(GROUP)?;
+    let [Step { statement, .. }] = group.first()?.0.as_slice() else { return None };
+    let text = statement.grouped(dialect)?;
+    let mut size = 0;
+    for Change(steps) in group {
+        let [step] = steps.as_slice() else { return None };
+        size += step.values.iter().map(Value::size).sum::<usize>();
+        if !std::ptr::eq(step.statement, *statement) || size > LARGE {
+            return None;
+        }
+    }
+    Some((text, group, rest))
 }
 
 async fn run(step: &Step, dialect: Dialect, connection: &mut AnyConnection) -> Result<u64, Failure> {

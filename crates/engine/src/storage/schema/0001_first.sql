@@ -39,7 +39,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_time ON sessions (owner, created_at, id);
 CREATE INDEX sessions_by_status ON sessions (owner, status, created_at, id);
 CREATE INDEX sessions_due ON sessions (status, due_at, owner, id);
-CREATE INDEX sessions_by_agent ON sessions (owner, agent_id, status);
+CREATE INDEX sessions_by_agent ON sessions (owner, agent_id, status, created_at);
 CREATE INDEX sessions_by_template ON sessions (template, status);
 
 CREATE TABLE session_states (
@@ -83,7 +83,7 @@ CREATE TABLE executions (
 ){table};
 
 CREATE INDEX executions_by_owner ON executions (owner, id);
-CREATE INDEX executions_by_session ON executions (owner, session_id, id);
+CREATE INDEX executions_by_session ON executions (owner, session_id, id){in_session};
 
 CREATE TABLE claims (
     id {id} NOT NULL PRIMARY KEY,
