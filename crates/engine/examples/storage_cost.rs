@@ -66,10 +66,19 @@ async fn compare(empty: &Store, large: &Store, rows: usize, filled: &[Submission
     let mut insert = (Vec::new(), Vec::new());
     let mut lookup = (Vec::new(), Vec::new());
     for turn in 0..TURNS {
-        inserts(empty, &mut insert.0).await?;
-        inserts(large, &mut insert.1).await?;
-        lookups(empty, &few, turn, &mut lookup.0).await?;
-        lookups(large, filled, turn, &mut lookup.1).await?;
+        // Each goes first as often as the other: whoever does finds its thread asleep.
+        for which in [turn % 2, (turn + 1) % 2] {
+            match which {
+                0 => inserts(empty, &mut insert.0).await?,
+                _ => inserts(large, &mut insert.1).await?,
+            }
+        }
+        for which in [turn % 2, (turn + 1) % 2] {
+            match which {
+                0 => lookups(empty, &few, turn, &mut lookup.0).await?,
+                _ => lookups(large, filled, turn, &mut lookup.1).await?,
+            }
+        }
     }
     for (what, (empty, large)) in [("insert", insert), ("lookup", lookup)] {
         let (empty, large) = (Times::of(empty), Times::of(large));

@@ -7,6 +7,7 @@
 //! milliseconds since 1970 and come from the caller.
 
 mod bounds;
+mod change;
 mod checkpoints;
 mod claims;
 mod connect;
@@ -50,13 +51,14 @@ pub use templates::Template;
 pub use url::DatabaseUrl;
 pub use webhooks::Webhook;
 
+use change::Change;
 use checkpoints::Checkpoints;
 use sqlx::AnyPool;
 use sqlx::any::AnyRow;
 use statement::{Statement, Value};
 use std::fmt;
 use url::Dialect;
-use writer::{Change, Writer};
+use writer::Writer;
 
 /// Output of up to this many bytes a stream stays in the record.
 pub const INLINE_OUTPUT: usize = 64 * 1024;

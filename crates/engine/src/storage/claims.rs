@@ -1,9 +1,9 @@
 //! Claims: what makes a request with an idempotency key happen once. A claim is stored before the work is begun and
 //! names what the work will make; whoever comes second finds it.
 
+use super::change::Change;
 use super::error::StoreError;
 use super::statement::{Columns, Statement, Value, values};
-use super::writer::Change;
 use super::{Store, bounds};
 use crate::cache::hex;
 use sha2::{Digest, Sha256};

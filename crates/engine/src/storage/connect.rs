@@ -77,11 +77,6 @@ async fn settle(connection: &mut AnyConnection, dialect: Dialect) -> Result<(), 
 }
 
 fn options(url: &DatabaseUrl) -> Result<AnyConnectOptions, StoreError> {
-    // The driver would quote the URL, and with it the password.
-    let wrong = |_| StoreError::Settings {
-        message: format!("the database URL `{url}` cannot be read"),
-        hint: "check its host, port and name, and encode special characters of the password with `%`",
-    };
     // What statements bind is nobody's business in a log.
-    Ok(url.secret().parse::<AnyConnectOptions>().map_err(wrong)?.disable_statement_logging())
+    Ok(url.secret().parse::<AnyConnectOptions>()?.disable_statement_logging())
 }

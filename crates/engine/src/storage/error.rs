@@ -136,6 +136,13 @@ pub(crate) fn trouble(error: &sqlx::Error) -> Trouble {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
+        if let sqlx::Error::Configuration(_) = &error {
+            // What it says may quote the URL, and with it the password.
+            return StoreError::Settings {
+                message: "the database URL cannot be used".to_owned(),
+                hint: "check its host, port, name and options, and encode special characters with `%`",
+            };
+        }
         if let sqlx::Error::Database(said) = &error
             && is_refusal(said.as_ref())
         {

@@ -4,11 +4,11 @@
 //! The number is taken from a row that stays locked until the event is committed: what has a smaller number is visible
 //! before what has a greater one, however many servers write.
 
+use super::change::Change;
 use super::error::StoreError;
 use super::json::Json;
 use super::page::fetch;
 use super::statement::{Columns, Statement, values};
-use super::writer::Change;
 use super::{Store, bounds};
 use sqlx::any::AnyRow;
 

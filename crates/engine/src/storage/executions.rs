@@ -2,6 +2,7 @@
 //! not over are few and have a table of their own. So storing a result costs the same however many there are, and
 //! what was interrupted is found without looking through history.
 
+use super::change::Change;
 use super::claims::{Claim, Claimed};
 use super::error::StoreError;
 use super::execution::{Attached, ExecutionStatus, Outcome, Progress, StoredExecution, Submission};
@@ -9,7 +10,6 @@ use super::json::Json;
 use super::objects::ObjectKey;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, Value, values};
-use super::writer::Change;
 use super::{Store, bounds};
 use sqlx::any::AnyRow;
 

@@ -1,10 +1,10 @@
 //! API keys: who may do what. Of the secret only a hash is kept; it is long and random, so a plain hash is enough.
 
+use super::change::Change;
 use super::error::StoreError;
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values};
-use super::writer::Change;
 use super::{Store, bounds};
 use crate::cache::hex;
 use sha2::{Digest, Sha256};

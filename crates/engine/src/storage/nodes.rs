@@ -1,10 +1,10 @@
 //! Nodes: hosts that make sandboxes, and when they were last heard of.
 
+use super::change::Change;
 use super::error::StoreError;
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values, words};
-use super::writer::Change;
 use super::{Store, bounds};
 use sqlx::any::AnyRow;
 

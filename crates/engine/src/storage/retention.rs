@@ -3,12 +3,12 @@
 
 use super::Store;
 use super::bounds;
+use super::change::Change;
 use super::error::StoreError;
 use super::executions::read_finished;
 use super::objects::ObjectKey;
 use super::session::SessionStatus;
 use super::statement::{Columns, Statement, Value, values};
-use super::writer::Change;
 use sqlx::any::AnyRow;
 use std::time::Duration;
 

@@ -5,6 +5,7 @@
 //! older one would not know what it breaks.
 
 use super::bounds::{MAX_ID, MAX_NAME};
+use super::connect;
 use super::error::StoreError;
 use super::url::{DatabaseUrl, Dialect};
 use sqlx::AnyConnection;
@@ -27,7 +28,7 @@ pub(crate) async fn migrate(url: &DatabaseUrl) -> Result<(), StoreError> {
         None => None,
     };
     // A connection of its own: if this fails half-way, the lock of the server goes with it.
-    let mut connection = AnyConnection::connect(&url.secret()).await?;
+    let mut connection = connect::writer(url).await?;
     if url.dialect() == Dialect::MySql {
         lock_mysql(&mut connection).await?;
     }
@@ -50,11 +51,11 @@ async fn lock_mysql(connection: &mut AnyConnection) -> Result<(), StoreError> {
 
 fn lock(path: &std::path::Path) -> Result<File, StoreError> {
     let open = || {
-        let file = super::connect::private().create(true).append(true).open(path)?;
+        let file = connect::private().create(true).append(true).open(path)?;
         file.lock()?;
         Ok(file)
     };
-    open().map_err(|e: std::io::Error| super::connect::unusable(path, &e))
+    open().map_err(|e: std::io::Error| connect::unusable(path, &e))
 }
 
 fn migrator(dialect: Dialect) -> Migrator {

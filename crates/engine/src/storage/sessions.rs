@@ -1,11 +1,11 @@
 //! Sessions and the history of their states. A state is changed only by whoever knows which one it was.
 
+use super::change::Change;
 use super::claims::{Claim, Claimed};
 use super::error::StoreError;
 use super::page::{Cursor, Page, fetch, page};
 use super::session::{Session, SessionStatus, Transition};
 use super::statement::{Statement, Value, values};
-use super::writer::Change;
 use super::{Store, bounds};
 
 const WHAT: &str = "session";

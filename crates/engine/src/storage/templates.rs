@@ -1,10 +1,10 @@
 //! Templates: what sessions are made from. Shared by all owners; ids and names are unique.
 
+use super::change::Change;
 use super::error::StoreError;
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values};
-use super::writer::Change;
 use super::{Store, bounds};
 use sqlx::any::AnyRow;
 

@@ -1,10 +1,10 @@
 //! Webhooks: where events are sent, and how far that got. Sending them is somebody else's work.
 
+use super::change::Change;
 use super::error::StoreError;
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values};
-use super::writer::Change;
 use super::{Store, bounds};
 use sqlx::any::AnyRow;
 use std::fmt;

@@ -1,16 +1,14 @@
 //! Whoever writes. Everything that waits is written in one transaction, and each caller is told when its own change
 //! is committed.
 //!
-//! A change is a list of statements that happen together or not at all. Where one change of a transaction fails, each
-//! is done by itself, so that nobody fails for somebody else. A file has one lane, because it takes one writer; a
-//! server has several. A lane knows no tables.
+//! Where one change of a transaction fails, each is done by itself, so that nobody fails for somebody else. A file has
+//! one lane, because it takes one writer; a server has several. A lane knows no tables.
 
+use super::change::{Change, Failure, run_all};
 use super::connect;
-use super::error::{StoreError, Trouble, trouble};
-use super::statement::{GROUP, Statement, Value, bind};
+use super::error::{StoreError, Trouble};
 use super::url::{DatabaseUrl, Dialect};
-use sqlx::AnyConnection;
-use sqlx::Connection;
+use sqlx::{AnyConnection, Connection};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,48 +17,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 const QUEUE: usize = 1024;
 /// Changes of one transaction.
 const TOGETHER: usize = 256;
-/// What is sent by one statement for many rows, in bytes; servers refuse much more.
-const LARGE: usize = 1024 * 1024;
 /// How often a change that met somebody else's is tried.
 const TRIES: u32 = 5;
 /// How long a transaction may take, and with it how long a silent server goes unnoticed.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// A connection that was idle for longer is asked whether it is still there.
 const STALE: Duration = Duration::from_secs(1);
-
-/// One statement of a change.
-pub(crate) struct Step {
-    pub(crate) statement: &'static Statement,
-    pub(crate) values: Vec<Value>,
-    /// What it is about, for errors.
-    pub(crate) what: &'static str,
-    /// What it means if no row was changed; nothing where that is fine.
-    pub(crate) otherwise: Option<StoreError>,
-}
-
-/// What happens together or not at all.
-pub(crate) struct Change(Vec<Step>);
-
-impl Change {
-    /// A change of one statement that may change nothing.
-    pub(crate) fn new(what: &'static str, statement: &'static Statement, values: Vec<Value>) -> Change {
-        Change(vec![Step { statement, values, what, otherwise: None }])
-    }
-
-    /// And another.
-    pub(crate) fn and(mut self, next: Change) -> Change {
-        self.0.extend(next.0);
-        self
-    }
-
-    /// Its last statement has to change something, or else nothing happens and this is the error.
-    pub(crate) fn or(mut self, error: StoreError) -> Change {
-        if let Some(last) = self.0.last_mut() {
-            last.otherwise = Some(error);
-        }
-        self
-    }
-}
 
 struct Job {
     change: Change,
@@ -116,21 +78,6 @@ struct Lane {
     dialect: Dialect,
     connection: Option<AnyConnection>,
     used: Instant,
-}
-
-/// Why a transaction was not committed.
-struct Failure {
-    error: StoreError,
-    trouble: Trouble,
-}
-
-impl Failure {
-    fn of(what: &'static str) -> impl Fn(sqlx::Error) -> Failure {
-        move |error| match trouble(&error) {
-            Trouble::Duplicate => Failure { error: StoreError::exists(what), trouble: Trouble::Duplicate },
-            trouble => Failure { error: error.into(), trouble },
-        }
-    }
 }
 
 impl Lane {
@@ -206,11 +153,10 @@ impl Lane {
     async fn attempt(&mut self, changes: &[&Change]) -> Result<Vec<u64>, Failure> {
         let dialect = self.dialect;
         let connection = self.connected().await?;
-        if let [Change(steps)] = changes
-            && let [step] = steps.as_slice()
+        if let [change] = changes
+            && change.is_single()
         {
-            // One statement is a transaction by itself.
-            return Ok(vec![run(step, dialect, connection).await?]);
+            return run_all(changes, dialect, connection).await;
         }
         let begun = match dialect {
             // Taking the lock at once: another process may hold it, and waiting for it later is not possible.
@@ -245,60 +191,5 @@ impl Lane {
                 Ok(none.insert(made.map_err(|error| Failure { error, trouble: Trouble::Lost })?))
             }
         }
-    }
-}
-
-/// Changes in their order, and how many rows each changed. Neighbours that insert a row each into the same table do so
-/// together.
-async fn run_all(
-    mut changes: &[&Change],
-    dialect: Dialect,
-    connection: &mut AnyConnection,
-) -> Result<Vec<u64>, Failure> {
-    let mut counts = Vec::with_capacity(changes.len());
-    while let Some((Change(steps), others)) = changes.split_first() {
-        if let Some((text, group, rest)) = group(changes, dialect) {
-            let values = group.iter().flat_map(|Change(steps)| &steps[0].values);
-            let rows = bind(text, values).execute(&mut *connection).await;
-            rows.map_err(Failure::of(steps[0].what))?;
-            counts.extend([1; GROUP]);
-            changes = rest;
-            continue;
-        }
-        let mut count = 0;
-        for step in steps {
-            count += run(step, dialect, connection).await?;
-        }
-        counts.push(count);
-        changes = others;
-    }
-    Ok(counts)
-}
-
-/// As many changes as one statement takes, if they are alike and not large, that statement, and the other changes.
-fn group<'a, 'c>(
-    changes: &'a [&'c Change],
-    dialect: Dialect,
-) -> Option<(&'static str, &'a [&'c Change], &'a [&'c Change])> {
-    let (group, rest) = changes.split_at_checked(GROUP)?;
-    let [Step { statement, .. }] = group.first()?.0.as_slice() else { return None };
-    let text = statement.grouped(dialect)?;
-    let mut size = 0;
-    for Change(steps) in group {
-        let [step] = steps.as_slice() else { return None };
-        size += step.values.iter().map(Value::size).sum::<usize>();
-        if !std::ptr::eq(step.statement, *statement) || size > LARGE {
-            return None;
-        }
-    }
-    Some((text, group, rest))
-}
-
-async fn run(step: &Step, dialect: Dialect, connection: &mut AnyConnection) -> Result<u64, Failure> {
-    let query = step.statement.with(dialect, &step.values);
-    let rows = query.execute(connection).await.map_err(Failure::of(step.what))?.rows_affected();
-    match &step.otherwise {
-        Some(error) if rows == 0 => Err(Failure { error: error.clone(), trouble: Trouble::Fatal }),
-        _ => Ok(rows),
     }
 }

@@ -88,6 +88,21 @@ async fn a_wrong_password_is_a_setting_and_is_not_shown(mut world: World) {
 }
 
 #[tokio::test]
+async fn a_url_that_cannot_be_used_is_not_shown() {
+    let world = World::new(Kind::Sqlite).await.unwrap();
+    for text in [
+        "mysql://me:hunter2@host:port/x",
+        "postgres://me:hunter2@h/x?sslmode=hunter2",
+        "mysql://hun ter2@/%zz",
+    ] {
+        let url: DatabaseUrl = text.parse().unwrap();
+        let told = Store::open(&url, world.objects(), StoreSettings::default()).await.unwrap_err();
+        assert!(matches!(told, StoreError::Settings { .. } | StoreError::Unavailable { .. }), "{told:?}");
+        assert!(!format!("{told} {told:?} {url:?}").contains("hunter2"), "{told:?}");
+    }
+}
+
+#[tokio::test]
 async fn files_are_their_owners_alone() {
     let world = World::new(Kind::Sqlite).await.unwrap();
     let store = world.open().await;
