@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod execution;
 mod executions;
+mod history;
 mod json;
 mod keys;
 mod nodes;
@@ -32,7 +33,7 @@ mod url;
 mod webhooks;
 mod writer;
 
-pub use bounds::{MAX_ID, MAX_JSON, MAX_NAME};
+pub use bounds::{MAX_ID, MAX_NAME, MAX_RECORD, MAX_SPEC};
 pub use claims::{Claim, Claimed, MAX_KEY};
 pub use error::StoreError;
 pub use events::{Event, NewEvent};

@@ -7,8 +7,10 @@ use super::error::StoreError;
 pub const MAX_ID: usize = 64;
 /// Longest name a person gives to something, in characters.
 pub const MAX_NAME: usize = 255;
-/// Longest JSON text, in bytes.
-pub const MAX_JSON: usize = 4 * 1024 * 1024;
+/// Longest request or record of an execution, in bytes of JSON.
+pub const MAX_RECORD: usize = 4 * 1024 * 1024;
+/// Longest JSON of anything else, in bytes: lists hold a thousand of them.
+pub const MAX_SPEC: usize = 64 * 1024;
 
 /// Ids are letters, digits, `_`, `-`, `.` and `:`, and start with a letter or digit.
 pub(crate) fn id(field: &'static str, text: &str) -> Result<(), StoreError> {

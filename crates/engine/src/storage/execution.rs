@@ -1,6 +1,6 @@
 //! What an execution is, as it is stored: what was asked for, and what came of it.
 
-use super::bounds;
+use super::bounds::{self, MAX_RECORD};
 use super::error::StoreError;
 use super::json::Json;
 use super::statement::words;
@@ -78,7 +78,7 @@ impl Submission {
         bounds::id("owner", &self.owner)?;
         self.session_id.as_deref().map_or(Ok(()), |session| bounds::id("session_id", session))?;
         bounds::id("language", &self.language)?;
-        self.request.check("request")
+        self.request.check_within("request", MAX_RECORD)
     }
 }
 
@@ -124,6 +124,17 @@ pub struct StoredExecution {
     pub status: ExecutionStatus,
     /// What came of it, or how far it got.
     pub progress: Progress,
+}
+
+impl StoredExecution {
+    /// About how much of it is in memory, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        let record = match &self.progress {
+            Progress::Finished { record, .. } => record.as_str().len(),
+            Progress::Unfinished { .. } => 0,
+        };
+        self.submission.request.as_str().len() + record
+    }
 }
 
 /// How far an execution got.

@@ -1,6 +1,6 @@
 //! JSON that the database keeps and never looks into.
 
-use super::bounds::{self, MAX_JSON};
+use super::bounds::{self, MAX_SPEC};
 use super::error::StoreError;
 use super::statement::Value;
 use serde::Serialize;
@@ -32,7 +32,11 @@ impl Json {
     }
 
     pub(crate) fn check(&self, field: &'static str) -> Result<(), StoreError> {
-        bounds::text(field, &self.0, MAX_JSON)
+        self.check_within(field, MAX_SPEC)
+    }
+
+    pub(crate) fn check_within(&self, field: &'static str, limit: usize) -> Result<(), StoreError> {
+        bounds::text(field, &self.0, limit)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::statement::{Columns, Statement, Value, values};
 use super::url::{DatabaseUrl, Dialect};
 use super::{
-    Objects, Store, StoreSettings, claims, events, executions, keys, nodes, retention, sessions, templates,
+    Objects, Store, StoreSettings, claims, events, history, keys, nodes, retention, sessions, templates,
     webhooks,
 };
 use sqlx::AnyConnection;
@@ -17,13 +17,13 @@ fn lookups() -> Vec<(&'static str, &'static Statement, Vec<Value>)> {
     let one = "exec_0000000003e870008000000000000000";
     let piece = 20;
     vec![
-        ("execution", &executions::SELECT, values![one]),
-        ("unfinished execution", &executions::SELECT_UNFINISHED, values![one]),
-        ("executions of an owner", &executions::LIST, values!["o1", at, piece]),
-        ("unfinished of an owner", &executions::LIST_UNFINISHED, values!["o1", at, piece]),
-        ("executions of a session", &executions::OF_SESSION, values!["o1", "s1", at, piece]),
-        ("unfinished of a session", &executions::OF_SESSION_UNFINISHED, values!["o1", "s1", at, piece]),
-        ("all unfinished", &executions::ALL_UNFINISHED, values![at, piece]),
+        ("execution", &history::SELECT, values![one]),
+        ("unfinished execution", &history::SELECT_UNFINISHED, values![one]),
+        ("executions of an owner", &history::LIST, values!["o1", at, piece]),
+        ("unfinished of an owner", &history::LIST_UNFINISHED, values!["o1", at, piece]),
+        ("executions of a session", &history::OF_SESSION, values!["o1", "s1", at, piece]),
+        ("unfinished of a session", &history::OF_SESSION_UNFINISHED, values!["o1", "s1", at, piece]),
+        ("all unfinished", &history::ALL_UNFINISHED, values![at, piece]),
         ("old executions", &retention::OLD_EXECUTIONS, values!["exec_000000000100", piece]),
         ("old events", &retention::OLD_EVENTS, values![900, piece]),
         ("old claims", &retention::OLD_CLAIMS, values![20, piece]),

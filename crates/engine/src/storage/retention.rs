@@ -5,7 +5,7 @@ use super::Store;
 use super::bounds;
 use super::change::Change;
 use super::error::StoreError;
-use super::executions::read_finished;
+use super::history::read_finished;
 use super::objects::ObjectKey;
 use super::session::SessionStatus;
 use super::statement::{Columns, Statement, Value, values};
@@ -163,8 +163,8 @@ impl Store {
 
     async fn is_execution(&self, id: &str) -> Result<bool, StoreError> {
         let exists = |row: &AnyRow| Columns::of(row).next::<String>();
-        let unfinished = self.one(&super::executions::SELECT_UNFINISHED, values![id], exists).await?;
-        Ok(unfinished.is_some() || self.one(&super::executions::SELECT, values![id], exists).await?.is_some())
+        let unfinished = self.one(&super::history::SELECT_UNFINISHED, values![id], exists).await?;
+        Ok(unfinished.is_some() || self.one(&super::history::SELECT, values![id], exists).await?.is_some())
     }
 }
 

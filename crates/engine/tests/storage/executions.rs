@@ -2,13 +2,14 @@
 
 use crate::world::{World, execution_id, json, on_every_database, outcome, submission};
 use engine::storage::{
-    Attachment, Claimed, Cursor, ExecutionStatus, MAX_JSON, ObjectKey, Outcome, Progress, StoreError,
-    StoredExecution, Submission,
+    Attachment, Claimed, Cursor, ExecutionStatus, MAX_RECORD, Outcome, Progress, StoreError, StoredExecution,
+    Submission,
 };
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 
 on_every_database![
+    a_page_fits_into_memory,
     every_character_and_every_number_comes_back,
     what_does_not_fit_is_named_before_it_is_sent,
     nobody_sees_what_belongs_to_others,
@@ -40,12 +41,38 @@ async fn every_character_and_every_number_comes_back(world: World) {
     }
 }
 
+/// Executions that hold as much as they may come in smaller pieces, and none is left out.
+async fn a_page_fits_into_memory(world: World) {
+    let store = world.open().await;
+    let long = json(&"x".repeat(MAX_RECORD - 2));
+    let mut expected = Vec::new();
+    for number in 0..9 {
+        let one = Submission { request: long.clone(), ..submission("alice") };
+        match number % 3 {
+            0 => drop(store.submit(&one, None).await.unwrap()),
+            _ => store.record(&one, &Outcome { record: long.clone(), ..outcome() }).await.unwrap(),
+        }
+        expected.insert(0, one.id);
+    }
+    let (mut found, mut cursor) = (Vec::new(), None::<Cursor>);
+    loop {
+        let page = store.executions("alice", None, cursor.as_ref(), 1000).await.unwrap();
+        assert!(page.items.len() < 9, "all of them at once");
+        found.extend(page.items.into_iter().map(|row| row.submission.id));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, expected);
+}
+
 async fn what_does_not_fit_is_named_before_it_is_sent(world: World) {
     let store = world.open().await;
     let long = "x".repeat(65);
     let owner = store.record(&Submission { owner: long.clone(), ..submission("a") }, &outcome()).await;
     assert!(matches!(owner, Err(StoreError::TooLong { field: "owner", limit: 64, .. })), "{owner:?}");
-    let request = Submission { request: json(&"x".repeat(MAX_JSON)), ..submission("a") };
+    let request = Submission { request: json(&"x".repeat(MAX_RECORD)), ..submission("a") };
     let request = store.record(&request, &outcome()).await;
     assert!(matches!(request, Err(StoreError::TooLong { field: "request", .. })), "{request:?}");
     let id = store.record(&Submission { id: "1".into(), ..submission("a") }, &outcome()).await;
@@ -137,10 +164,10 @@ async fn long_output_is_an_object_that_the_row_names(world: World) {
     let objects = vec![Attachment { name: "stdout".into(), content: content.clone() }];
     store.record(&one, &Outcome { objects, ..outcome() }).await.unwrap();
     let found = store.execution("alice", &one.id).await.unwrap();
-    let Progress::Finished { objects, .. } = found.progress else { panic!("it is over") };
+    let Progress::Finished { objects, .. } = &found.progress else { panic!("it is over") };
     assert_eq!((objects[0].name.as_str(), objects[0].size), ("stdout", 300_000));
-    let key = ObjectKey::new(&["executions", &one.id, "stdout"]).unwrap();
     let mut read = Vec::new();
-    store.objects().get(&key, None).await.unwrap().bytes.read_to_end(&mut read).await.unwrap();
+    let mut stdout = store.attachment(&found, "stdout", None).await.unwrap();
+    stdout.bytes.read_to_end(&mut read).await.unwrap();
     assert_eq!(read, *content);
 }

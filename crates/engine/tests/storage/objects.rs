@@ -1,7 +1,6 @@
 //! Objects, in a directory and in an S3 server: whole or not at all, streamed, and only those asked for.
 
-use crate::world::server;
-use engine::storage::{ObjectKey, Objects, S3Settings, StoreError};
+use engine::storage::{ObjectKey, Objects, StoreError};
 use futures_util::TryStreamExt;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -144,33 +143,40 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
-fn s3(endpoint: &str, url: &str) -> Objects {
-    let settings = S3Settings {
-        url: url.into(),
-        endpoint: Some(endpoint.into()),
-        access_key_id: Some("S3RVER".into()),
-        secret_access_key: Some("S3RVER".into()),
-        ..S3Settings::default()
-    };
-    Objects::in_s3(&settings).unwrap()
-}
+#[cfg(feature = "s3")]
+mod in_s3 {
+    use super::{everything, key, names};
+    use crate::world::server;
+    use engine::storage::{Objects, S3Settings};
 
-#[tokio::test]
-async fn in_an_s3_server() {
-    let Some(endpoint) = server("SANDBOXD_TEST_S3") else { return };
-    let (one, other) = (s3(&endpoint, "s3://sandboxd/one/deep"), s3(&endpoint, "s3://sandboxd/on"));
-    other.put_bytes(&key("sessions/x"), vec![1]).await.unwrap();
-    everything(&one).await;
-    assert_eq!(names(&other, "sessions").await, ["sessions/x"], "prefixes keep stores apart");
-    other.delete(&key("sessions/x")).await.unwrap();
-    let shown = format!("{one:?}");
-    assert!(!shown.contains("S3RVER"), "{shown}");
-}
+    fn s3(endpoint: &str, url: &str) -> Objects {
+        let settings = S3Settings {
+            url: url.into(),
+            endpoint: Some(endpoint.into()),
+            access_key_id: Some("S3RVER".into()),
+            secret_access_key: Some("S3RVER".into()),
+            ..S3Settings::default()
+        };
+        Objects::in_s3(&settings).unwrap()
+    }
 
-#[tokio::test]
-async fn an_s3_server_that_is_away_can_be_tried_again() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let objects = s3(&format!("http://{nobody}"), "s3://sandboxd");
-    let told = objects.put_bytes(&key("a"), vec![1]).await.unwrap_err();
-    assert!(told.is_retryable(), "{told:?}");
+    #[tokio::test]
+    async fn in_an_s3_server() {
+        let Some(endpoint) = server("SANDBOXD_TEST_S3") else { return };
+        let (one, other) = (s3(&endpoint, "s3://sandboxd/one/deep"), s3(&endpoint, "s3://sandboxd/on"));
+        other.put_bytes(&key("sessions/x"), vec![1]).await.unwrap();
+        everything(&one).await;
+        assert_eq!(names(&other, "sessions").await, ["sessions/x"], "prefixes keep stores apart");
+        other.delete(&key("sessions/x")).await.unwrap();
+        let shown = format!("{one:?}");
+        assert!(!shown.contains("S3RVER"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn an_s3_server_that_is_away_can_be_tried_again() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let objects = s3(&format!("http://{nobody}"), "s3://sandboxd");
+        let told = objects.put_bytes(&key("a"), vec![1]).await.unwrap_err();
+        assert!(told.is_retryable(), "{told:?}");
+    }
 }
