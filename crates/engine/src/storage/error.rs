@@ -128,6 +128,8 @@ pub(crate) fn trouble(error: &sqlx::Error) -> Trouble {
             Some("HY000") if error.message().starts_with("Lock wait timeout") => Trouble::Busy,
             // SQLite: busy or locked, with its extended codes
             Some("5" | "6" | "261" | "262" | "517") => Trouble::Busy,
+            // The disk is full, or memory: SQLite, then PostgreSQL
+            Some("13" | "53100" | "53200") => Trouble::Busy,
             _ => Trouble::Fatal,
         },
         _ => Trouble::Fatal,
@@ -147,7 +149,7 @@ impl From<sqlx::Error> for StoreError {
             && is_refusal(said.as_ref())
         {
             return StoreError::Settings {
-                message: format!("the database refuses access: {}", said.message()),
+                message: format!("the database cannot be opened: {}", said.message()),
                 hint: "check user, password and name of the database in its URL",
             };
         }
@@ -159,10 +161,12 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// Wrong user, password or database.
+/// Wrong user, password or database: something that stays so until somebody changes a setting.
 fn is_refusal(error: &dyn sqlx::error::DatabaseError) -> bool {
     match error.code().as_deref() {
         Some("28000" | "28P01" | "3D000") => true,
+        // SQLite: the file is something else
+        Some("26") => true,
         Some("42000") => error.message().starts_with("Unknown database"),
         _ => false,
     }

@@ -119,6 +119,18 @@ async fn files_are_their_owners_alone() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_something_else_is_left_alone() {
+    let world = World::new(Kind::Sqlite).await.unwrap();
+    let path = world.directory.path().join("letter.txt");
+    let letter = "Dear reader, this is no database. ".repeat(100);
+    std::fs::write(&path, &letter).unwrap();
+    let url = DatabaseUrl::file(&path);
+    let error = Store::open(&url, world.objects(), StoreSettings::default()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Settings { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), letter);
+}
+
+#[tokio::test]
 async fn a_place_that_cannot_be_used_is_named() {
     let world = World::new(Kind::Sqlite).await.unwrap();
     for path in ["/proc/nowhere/db.sqlite", "/dev"] {
