@@ -16,6 +16,7 @@ mod output;
 mod pool;
 mod rootfs;
 pub mod runtime;
+pub mod storage;
 mod warm;
 
 pub use cancel::Cancel;

@@ -11,6 +11,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(Arc<Vec<u8>>);
 
+impl Text {
+    /// Its exact bytes.
+    pub(crate) fn bytes(&self) -> Arc<Vec<u8>> {
+        self.0.clone()
+    }
+}
+
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in self.0.utf8_chunks() {
