@@ -2,6 +2,7 @@
 //!
 //! What the executor says is checked, not believed: sizes, counts and order are bounded here again.
 
+use crate::aside::{Aside, Told};
 use crate::engine::Event;
 use crate::{Cancel, EngineError};
 use jail::mutant::{Mutant, lacks};
@@ -88,45 +89,93 @@ pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Result<
     Ok(bytes)
 }
 
+/// The stream to an executor, and what of it was heard only in part.
+#[derive(Debug)]
+pub(crate) struct Line {
+    stream: UnixStream,
+    reader: Reader,
+    /// Only the pages of it that are used cost anything.
+    buffer: Vec<u8>,
+}
+
+impl Line {
+    pub(crate) fn new(stream: UnixStream) -> Line {
+        Line { stream, reader: Reader::default(), buffer: Vec::with_capacity(64 << 10) }
+    }
+
+    pub(crate) fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
+    /// Hears something while no job is done; nothing when nothing comes any more.
+    pub(crate) async fn hear(&mut self) -> Option<Frame> {
+        let (read, _) = self.stream.split();
+        let mut ear = Ear { read, reader: &mut self.reader, buffer: &mut self.buffer };
+        ear.next().await?.ok()
+    }
+
+    /// Says something while no job is done, when an executor always listens. `false` when it does not.
+    pub(crate) async fn say(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).await.is_ok()
+    }
+}
+
 /// Has a job done. `words` is what is left to say of it. The stream stays open: when it is closed, PID 1 ends, and the
 /// kernel lets it do that before anybody else gets to do anything.
 pub(crate) async fn hold(
-    stream: &mut UnixStream,
+    line: &mut Line,
     job: &Job,
     words: &[u8],
     events: &mpsc::Sender<Event>,
     cancel: &Cancel,
+    aside: &mut Aside,
 ) -> Heard {
+    let Line { stream, reader, buffer } = line;
     let (read, mut write) = stream.split();
+    let mut voice = Voice { words, more: Vec::new() };
     let mut listener = Listener {
-        read,
-        reader: Reader::default(),
-        buffer: Vec::with_capacity(64 << 10),
+        ear: Ear { read, reader, buffer },
         job,
         deadline: Instant::now() + Duration::from_millis(job.limits.wall_ms),
         events,
+        cancel,
         heard: Heard::default(),
     };
-    let deadline = listener.deadline + GRACE;
-    let speak = async {
-        // An error is for the listener to find: the other side is gone.
-        let _ = write.write_all(words).await;
-        write
-    };
-    tokio::pin!(speak);
-    // Speaking and listening go on at the same time: an executor that is busy talking does not listen.
-    let mut voice: Option<WriteHalf<'_>> = None;
+    let mut paused = None::<Instant>;
     loop {
+        // Speaking and listening go on at the same time: an executor that is busy talking does not listen.
         tokio::select! {
             biased;
-            more = listener.listen() => if !more { break },
-            write = &mut speak, if voice.is_none() => voice = Some(write),
+            frame = listener.ear.next() => match frame {
+                Some(Ok(frame)) if aside.is_for(&frame) => aside.hear(frame),
+                Some(Ok(frame)) => if !listener.understand(frame).await { break },
+                Some(Err(why)) => {
+                    listener.heard.end = End::Broken(why);
+                    break;
+                }
+                None => break,
+            },
+            said = write.write(voice.next()), if !voice.next().is_empty() => voice.said(said),
+            told = aside.next() => match told {
+                Told::File(bytes) => voice.more.extend(bytes),
+                Told::Pause => {
+                    Frame::control(&FromHost::Pause).write_to(&mut voice.more);
+                    paused.get_or_insert_with(Instant::now);
+                }
+                Told::Resume => {
+                    Frame::control(&FromHost::Resume).write_to(&mut voice.more);
+                    if let Some(since) = paused.take() {
+                        listener.deadline += since.elapsed();
+                    }
+                }
+            },
             () = cancelled(cancel, events) => {
                 listener.heard.end = End::Cancelled;
-                farewell(&mut listener, voice).await;
+                Frame::control(&FromHost::Cancel).write_to(&mut voice.more);
+                let _ = tokio::time::timeout(FAREWELL, farewell(&mut listener, &mut voice, &mut write)).await;
                 break;
             }
-            () = sleep_until(deadline) => {
+            () = sleep_until(listener.deadline + GRACE), if paused.is_none() => {
                 listener.heard.end = End::Silent;
                 break;
             }
@@ -144,49 +193,85 @@ pub(crate) async fn cancelled(cancel: &Cancel, events: &mpsc::Sender<Event>) {
 }
 
 /// Asks the executor to end the job, and hears what it still has to say.
-async fn farewell(listener: &mut Listener<'_>, voice: Option<WriteHalf<'_>>) {
-    let Some(mut write) = voice else { return };
-    let mut bytes = Vec::new();
-    Frame::control(&FromHost::Cancel).write_to(&mut bytes);
-    if write.write_all(&bytes).await.is_ok() {
-        let _ = tokio::time::timeout(FAREWELL, async { while listener.listen().await {} }).await;
+async fn farewell(listener: &mut Listener<'_>, voice: &mut Voice<'_>, write: &mut WriteHalf<'_>) {
+    loop {
+        tokio::select! {
+            biased;
+            frame = listener.ear.next() => match frame {
+                Some(Ok(frame)) => if !listener.understand(frame).await { return },
+                _ => return,
+            },
+            said = write.write(voice.next()), if !voice.next().is_empty() => voice.said(said),
+        }
+    }
+}
+
+/// What is still to be said.
+struct Voice<'a> {
+    words: &'a [u8],
+    more: Vec<u8>,
+}
+
+impl Voice<'_> {
+    fn next(&self) -> &[u8] {
+        if self.words.is_empty() { &self.more } else { self.words }
+    }
+
+    /// Takes note of how much was said. An error is for the listener to find: the other side is gone.
+    fn said(&mut self, said: std::io::Result<usize>) {
+        match said {
+            Ok(length) if self.words.is_empty() => drop(self.more.drain(..length)),
+            Ok(length) => self.words = &self.words[length..],
+            Err(_) => {
+                self.words = &[];
+                self.more.clear();
+            }
+        }
+    }
+}
+
+/// Hears frames.
+struct Ear<'a> {
+    read: ReadHalf<'a>,
+    reader: &'a mut Reader,
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Ear<'_> {
+    /// The next frame; none when nothing comes any more. Nothing is lost when nobody waits for it to the end.
+    async fn next(&mut self) -> Option<Result<Frame, String>> {
+        loop {
+            match self.reader.next_frame() {
+                Ok(Some(frame)) => return Some(Ok(frame)),
+                Err(e) => return Some(Err(e.to_string())),
+                Ok(None) => {}
+            }
+            self.buffer.clear();
+            match self.read.read_buf(self.buffer).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => self.reader.push(self.buffer),
+            }
+        }
     }
 }
 
 struct Listener<'a> {
-    read: ReadHalf<'a>,
-    reader: Reader,
-    /// Only the pages of it that are used cost anything.
-    buffer: Vec<u8>,
+    ear: Ear<'a>,
     job: &'a Job,
     /// When the job's time is over.
     deadline: Instant,
     events: &'a mpsc::Sender<Event>,
+    cancel: &'a Cancel,
     heard: Heard,
 }
 
 impl Listener<'_> {
-    /// Hears one frame. `false` when the conversation is over.
-    async fn listen(&mut self) -> bool {
-        loop {
-            match self.reader.next_frame() {
-                Ok(Some(frame)) => return self.understand(frame).await,
-                Err(e) => return self.end(End::Broken(e.to_string())),
-                Ok(None) => {}
-            }
-            self.buffer.clear();
-            match self.read.read_buf(&mut self.buffer).await {
-                Ok(0) | Err(_) => return false,
-                Ok(_) => self.reader.push(&self.buffer),
-            }
-        }
-    }
-
     fn end(&mut self, end: End) -> bool {
         self.heard.end = end;
         false
     }
 
+    /// Takes in a frame. `false` when the conversation is over.
     async fn understand(&mut self, frame: Frame) -> bool {
         match frame.kind {
             Kind::Stdout | Kind::Stderr => self.output(&frame).await,
@@ -222,7 +307,11 @@ impl Listener<'_> {
         };
         // Nobody listening any more is noticed as a cancellation. Who listens so slowly that the job's time is over
         // meanwhile must not keep us from hearing its end.
-        let _ = tokio::time::timeout_at(self.deadline + SLOW, self.events.send(event)).await;
+        tokio::select! {
+            biased;
+            _ = tokio::time::timeout_at(self.deadline + SLOW, self.events.send(event)) => {}
+            () = cancelled(self.cancel, self.events) => {}
+        }
         true
     }
 
@@ -240,6 +329,8 @@ impl Listener<'_> {
                 }
                 true
             }
+            // Nobody waits for it any more.
+            FromExecutor::File { .. } => true,
             FromExecutor::Parked => self.end(End::Broken("nobody asked for a program that waits".into())),
             FromExecutor::Finished(result) => self.end(End::Finished(result)),
             FromExecutor::Broken { reason } => self.end(End::Broken(reason)),

@@ -3,17 +3,20 @@
 mod prepare;
 mod request;
 mod run;
+mod sandbox;
 mod warm;
 
 pub use request::{Request, SourceFile};
+pub use sandbox::{Sandbox, SandboxSpec};
 
 use crate::EngineError;
-use crate::conversation;
+use crate::aside::Aside;
+use crate::conversation::{self, Line};
 use crate::execution::{Execution, Start};
 use crate::isolator::native::{Lease, Native};
 use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
-use crate::limits::{Ceiling, Limits};
+use crate::limits::{Ceiling, Limits, Wanted};
 use crate::pool::{Pool, PoolSettings, ShelfReport};
 use crate::runtime::{Catalogue, Found, Runtime, find, plan};
 use jail::JailError;
@@ -68,6 +71,12 @@ pub struct Engine {
     pool: Option<Arc<Pool>>,
 }
 
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("ceiling", &self.ceiling).finish_non_exhaustive()
+    }
+}
+
 impl Engine {
     /// An engine whose sandboxes run this executor, within this ceiling.
     pub fn new(executor: PathBuf, ceiling: Ceiling) -> Engine {
@@ -115,6 +124,26 @@ impl Engine {
         &self.catalogue
     }
 
+    /// Languages this host has, by name.
+    pub fn usable_languages(&self) -> Vec<String> {
+        let all = self.catalogue.runtimes().unwrap_or_default();
+        let usable = all.into_iter().filter(|runtime| find::find(runtime).is_ok());
+        usable.map(|runtime| runtime.name.clone()).collect()
+    }
+
+    /// Whether these limits can be had.
+    pub fn check_limits(&self, wanted: Wanted) -> Result<(), EngineError> {
+        Limits::resolve(wanted, Wanted::default(), &self.ceiling).map(drop)
+    }
+
+    /// Whether a program can be run as it is asked for, as far as that is known before. The name of its language.
+    pub fn check(&self, request: &Request) -> Result<String, EngineError> {
+        let runtime = self.catalogue.by_name(&request.language)?;
+        let limits = Limits::resolve(request.limits, runtime.limits(), &self.ceiling)?;
+        checked(request, runtime, &limits)?;
+        Ok(runtime.name.clone())
+    }
+
     /// Runs a program. What happens meanwhile goes to `events`; closing their receiver ends the run.
     pub async fn execute(
         &self,
@@ -123,7 +152,8 @@ impl Engine {
     ) -> Result<Execution, EngineError> {
         let runtime = self.catalogue.by_name(&request.language)?;
         let limits = Limits::resolve(request.limits, runtime.limits(), &self.ceiling)?;
-        let run = Run { request, runtime, limits, main: checked(request, runtime, &limits)? };
+        let main = checked(request, runtime, &limits)?;
+        let run = Run { request, runtime, limits, main, visits: false };
         if let Some(done) = self.execute_warm(&run, events).await? {
             return Ok(done);
         }
@@ -170,7 +200,7 @@ impl Engine {
         }
         let words = run.words(&order)?;
         let start = if waited.is_some() { Start::Ready } else { Start::Cold };
-        let (lease, mut place) = match waited {
+        let (lease, place) = match waited {
             Some((lease, place)) => (Some(lease), place),
             None => {
                 let place = isolator.create(&spec, &words, None).await?;
@@ -185,11 +215,13 @@ impl Engine {
             let _ = isolator.relieve(&id).await;
             std::future::pending::<()>().await;
         };
+        let (mut line, mut receipt) = (Line::new(place.stream), place.receipt);
+        let nobody = &mut Aside::default();
         let mut heard = tokio::select! {
-            heard = conversation::hold(&mut place.stream, &order.job, rest, events, &request.cancel) => heard,
+            heard = conversation::hold(&mut line, &order.job, rest, events, &request.cancel, nobody) => heard,
             () = relief => unreachable!("relief never ends"),
         };
-        let (stream, mut receipt) = (place.stream, place.receipt);
+        let stream = line.into_stream();
         let usage = match (start, lease) {
             // It is destroyed, and replaced, when nobody waits for that.
             (Start::Ready, Some(lease)) => {

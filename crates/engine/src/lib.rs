@@ -4,8 +4,10 @@
 //! into a [`Request`], and the [`Execution`] that comes back into what people see. The engine itself never
 //! runs user code: an executor does, inside a place an [`isolator`] made.
 
+mod aside;
 mod cache;
 mod cancel;
+pub mod control;
 mod conversation;
 mod engine;
 mod error;
@@ -20,10 +22,11 @@ pub mod storage;
 mod warm;
 
 pub use cancel::Cancel;
-pub use engine::{Engine, Event, Request, SourceFile};
+pub use engine::{Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};
 pub use error::EngineError;
 pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status};
 pub use jail::seccomp::Profile;
 pub use jail::spec::{Layer, Network};
 pub use output::{Exact, Text};
 pub use pool::{PoolSettings, ShelfReport, ZygoteScope};
+pub use protocol::{FileEntry, FileKind, FileOp, FileOutcome, LONGEST_PIECE, MOST_ENTRIES};

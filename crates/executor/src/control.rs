@@ -1,6 +1,7 @@
 //! The control stream: frames in, frames out, never blocking.
 
-use protocol::{Frame, FromExecutor, FromHost, Reader};
+use crate::files::Files;
+use protocol::{ASIDE, Frame, FromExecutor, FromHost, Kind, Reader};
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, read, write};
@@ -16,6 +17,9 @@ pub(crate) struct Control {
     waiting: Vec<u8>,
     sent: usize,
     hung_up: bool,
+    /// Told here, so that what is asked of files is answered whatever else is going on.
+    files: Option<Files>,
+    has_shown_files: bool,
 }
 
 impl Control {
@@ -30,7 +34,14 @@ impl Control {
             waiting: Vec::new(),
             sent: 0,
             hung_up: false,
+            files: None,
+            has_shown_files: false,
         })
+    }
+
+    /// Answers from now on what is asked of these files.
+    pub(crate) fn show(&mut self, files: Files) {
+        self.files = Some(files);
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -39,6 +50,11 @@ impl Control {
 
     pub(crate) fn hung_up(&self) -> bool {
         self.hung_up
+    }
+
+    /// Whether anything was asked of files.
+    pub(crate) fn has_shown_files(&self) -> bool {
+        self.has_shown_files
     }
 
     /// Takes in what has arrived.
@@ -52,12 +68,32 @@ impl Control {
         }
     }
 
-    /// The next frame that has arrived whole. Nonsense from the engine counts as hanging up.
+    /// The next frame that has arrived whole and is not about files. Nonsense from the engine counts as hanging up.
     pub(crate) fn next(&mut self) -> Option<Frame> {
-        self.reader.next_frame().unwrap_or_else(|_| {
-            self.hung_up = true;
-            None
-        })
+        loop {
+            let frame = self.reader.next_frame().unwrap_or_else(|_| {
+                self.hung_up = true;
+                None
+            })?;
+            match frame.kind {
+                Kind::FileIn if frame.stream & ASIDE != 0 => {
+                    let answer =
+                        self.files.as_mut().and_then(|files| files.content(frame.stream, &frame.body));
+                    answer.iter().for_each(|answer| self.send(answer));
+                }
+                // Cheaper than reading every message twice.
+                Kind::Control if frame.body.starts_with(br#"{"type":"file""#) => {
+                    self.has_shown_files = true;
+                    if let (Some(FromHost::File { id, op }), Some(files)) =
+                        (self.message(&frame), self.files.as_mut())
+                    {
+                        let answer = files.take(id, op).unwrap_or_default();
+                        answer.iter().for_each(|answer| self.send(answer));
+                    }
+                }
+                _ => return Some(frame),
+            }
+        }
     }
 
     pub(crate) fn message(&mut self, frame: &Frame) -> Option<FromHost> {

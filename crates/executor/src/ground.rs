@@ -33,7 +33,11 @@ pub(crate) trait Ground {
     /// Whether none of the job's processes is left.
     fn is_clear(&self) -> bool;
     /// Ends every process of the job.
-    fn kill_all(&self);
+    fn kill_all(&self) {
+        self.signal_all(Signal::KILL);
+    }
+    /// Sends something to every process of the job.
+    fn signal_all(&self, signal: Signal);
     /// Where the user's files are.
     fn workspace(&self) -> &Path;
     /// Where compilers leave their output.
@@ -123,8 +127,8 @@ impl Ground for Walled {
         buffer[..length].trim_ascii() == keeper.as_raw_nonzero().to_string().as_bytes()
     }
 
-    fn kill_all(&self) {
-        self.ready.kill_all();
+    fn signal_all(&self, signal: Signal) {
+        self.ready.signal_all(signal);
     }
 
     fn workspace(&self) -> &Path {
@@ -204,6 +208,14 @@ impl Ground for Plain {
 
     fn is_clear(&self) -> bool {
         false
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for pid in descendants(std::process::id()) {
+            if let Some(pid) = Pid::from_raw(pid as i32) {
+                let _ = kill_process(pid, signal);
+            }
+        }
     }
 
     /// Without a pid namespace there is no atomic way: descend and kill until nobody is left to descend to.

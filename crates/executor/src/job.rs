@@ -5,6 +5,7 @@
 
 use crate::artifacts::{self, Known};
 use crate::control::Control;
+use crate::files::Files;
 use crate::ground::Ground;
 use crate::meters::{Reading, Sample};
 use crate::waiting::Waiting;
@@ -23,10 +24,16 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+/// Most files that lie in a workspace of which is remembered how they look.
+const MOST_KNOWN: usize = 100_000;
+
 /// Serves the engine until it hangs up.
 pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), String> {
     let signals = sys::child_signals().map_err(|e| e.to_string())?;
     let mut waiting = Waiting::default();
+    let mut used = false;
+    let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
+    control.show(Files::of(workspace));
     while !control.hung_up() {
         let told = match next_frame(&mut control, ground, &signals, &mut waiting) {
             Some(frame) if frame.kind == Kind::Control => control.message(&frame),
@@ -68,11 +75,11 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
                     // It is not what is wanted.
                     clear(ground, &signals);
                 }
-                let ran = run(&mut control, ground, &signals, &job);
+                let ran = run(&mut control, ground, &signals, &job, &mut used);
                 report(&mut control, ran);
             }
-            // Nothing runs, or the engine speaks of what we do not know.
-            Some(FromHost::Cancel) | None => {}
+            // Nothing runs, or the engine speaks of what we do not know. Files are seen to on the way here.
+            Some(FromHost::Cancel | FromHost::Pause | FromHost::Resume | FromHost::File { .. }) | None => {}
         }
     }
     Ok(())
@@ -137,16 +144,27 @@ pub(crate) fn reap(ground: &impl Ground, signals: &OwnedFd, wanted: Option<Pid>)
     found
 }
 
+/// Runs a job, in a place that was `used` before or was not.
 fn run(
     control: &mut Control,
     ground: &impl Ground,
     signals: &OwnedFd,
     job: &Job,
+    used: &mut bool,
 ) -> Result<JobResult, String> {
     let began = Instant::now();
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
     let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
-    let known = receive_files(control, ground, signals, job, (&workspace, &build))?;
+    let mut known = Known::new();
+    if std::mem::replace(used, true) || control.has_shown_files() {
+        // What an earlier job built is nothing of this one's, and what lies in the workspace is not new.
+        build.clear().map_err(|e| format!("build directory: {e}"))?;
+        workspace.walk(&mut |entry| {
+            known.insert(entry.path.as_str().to_owned(), Mark::of(&entry.stat));
+            known.len() < MOST_KNOWN
+        });
+    }
+    receive_files(control, ground, signals, job, (&workspace, &build), &mut known)?;
 
     let before = ground.meters().read();
     let mut watch = Watch::new(ground, &job.limits, signals, &workspace, (Instant::now(), before));
@@ -167,6 +185,12 @@ fn run(
         }
     }
     let written = watch.written();
+    for file in job.files.iter().filter(|file| file.temporary && file.place == Place::Workspace) {
+        if let Ok(path) = PlainPath::parse(&file.path) {
+            // The program may have removed it.
+            let _ = workspace.remove(&path);
+        }
+    }
     let bring =
         Bring { ground, collect: &job.collect, workspace: &workspace, known: &known, before: &before };
     Ok(JobResult { written, build: built, ..bring.home(control, last, began, watch.sampled()) })
@@ -265,21 +289,21 @@ impl<G: Ground> Bring<'_, G> {
     }
 }
 
-/// Makes the files of a job from the frames that follow it. Returns how those of the workspace look.
+/// Makes the files of a job from the frames that follow it, and notes how those of the workspace look.
 fn receive_files(
     control: &mut Control,
     ground: &impl Ground,
     signals: &OwnedFd,
     job: &Job,
     (workspace, build): (&Tree, &Tree),
-) -> Result<Known, String> {
-    let mut known = Known::new();
+    known: &mut Known,
+) -> Result<(), String> {
     for (index, spec) in job.files.iter().enumerate() {
         let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", spec.path);
         let path = PlainPath::parse(&spec.path).map_err(|e| failed(&e))?;
         let tree = if spec.place == Place::Workspace { workspace } else { build };
         let mode = if spec.executable { 0o755 } else { 0o644 };
-        let mut file = tree.create(&path, mode).map_err(|e| failed(&e))?;
+        let mut file = tree.replace(&path, mode).map_err(|e| failed(&e))?;
         let mut left = spec.size;
         let mut broken = None;
         while left > 0 {
@@ -302,7 +326,7 @@ fn receive_files(
             known.insert(path.as_str().to_owned(), Mark::of(&stat));
         }
     }
-    Ok(known)
+    Ok(())
 }
 
 /// Ends every process of the job and waits until the kernel has none left.

@@ -9,6 +9,7 @@
 
 mod artifacts;
 mod control;
+mod files;
 mod ground;
 mod job;
 mod launcher;

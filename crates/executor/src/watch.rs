@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// How often processes are looked at where no cgroup counts them.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+/// How long a paused job sleeps when nobody says anything.
+const PAUSED: Duration = Duration::from_secs(3600);
 /// Shortest time between two looks at the CPU meter.
 const CPU_EVERY: Duration = Duration::from_millis(10);
 
@@ -32,6 +34,8 @@ pub(crate) struct Watch<'a, G: Ground> {
     scratch: &'a Tree,
     before: Reading,
     deadline: Instant,
+    /// Since when nothing goes on, while nothing does.
+    paused: Option<Instant>,
     next_cpu: Instant,
     next_sample: Option<Instant>,
     most: Sample,
@@ -57,6 +61,7 @@ impl<'a, G: Ground> Watch<'a, G> {
             scratch,
             before,
             deadline: began + Duration::from_millis(limits.wall_ms),
+            paused: None,
             next_cpu: began,
             next_sample: ground.meters().must_sample().then_some(began),
             most: Sample::default(),
@@ -162,6 +167,9 @@ impl<'a, G: Ground> Watch<'a, G> {
 
     /// What the clock decides: time, CPU time and, where they are sampled, memory and processes.
     fn by_the_clock(&mut self, now: Instant) -> Option<Ending> {
+        if self.paused.is_some() {
+            return None;
+        }
         if now >= self.deadline && !lacks(Mutant::WallTime) {
             return Some(Ending::TimedOut);
         }
@@ -189,12 +197,16 @@ impl<'a, G: Ground> Watch<'a, G> {
     }
 
     fn wait_for_news(&self, control: &mut Control, out: &Output, err: &Output, now: Instant) -> News {
-        let mut wake = self.deadline.min(self.next_cpu);
+        let mut wake = match self.paused {
+            Some(_) => now + PAUSED,
+            None => self.deadline.min(self.next_cpu),
+        };
         if lacks(Mutant::WallTime) || lacks(Mutant::CpuTime) {
             // What is past must not wake us for ever.
             wake = wake.max(now + CPU_EVERY);
         }
-        for at in [self.next_sample, out.wake(now), err.wake(now)].into_iter().flatten() {
+        let sample = self.next_sample.filter(|_| self.paused.is_none());
+        for at in [sample, out.wake(now), err.wake(now)].into_iter().flatten() {
             wake = wake.min(at);
         }
         let behind = control.is_behind();
@@ -245,7 +257,21 @@ impl<'a, G: Ground> Watch<'a, G> {
         while let Some(frame) = control.next() {
             match frame.kind {
                 Kind::Stdin => self.input.push(&frame.body),
-                Kind::Control if control.message(&frame) == Some(FromHost::Cancel) => return true,
+                Kind::Control => match control.message(&frame) {
+                    Some(FromHost::Cancel) => return true,
+                    Some(FromHost::Pause) => {
+                        self.ground.signal_all(Signal::STOP);
+                        self.paused.get_or_insert_with(Instant::now);
+                    }
+                    Some(FromHost::Resume) => {
+                        // Neither its time nor what is due by it went on.
+                        if let Some(since) = self.paused.take() {
+                            self.deadline += since.elapsed();
+                        }
+                        self.ground.signal_all(Signal::CONT);
+                    }
+                    _ => {}
+                },
                 _ => {}
             }
         }

@@ -7,7 +7,8 @@
 use crate::mutant::{Mutant, lacks};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fstat, mkdirat, openat2,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -91,6 +92,11 @@ impl PlainPath {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The directory it is in, empty for the one it is beneath, and its name there.
+    fn split(&self) -> (&str, &str) {
+        self.0.rsplit_once('/').unwrap_or(("", &self.0))
+    }
 }
 
 impl fmt::Display for PlainPath {
@@ -165,45 +171,109 @@ impl Tree {
 
     /// Makes a new file, and the directories it needs. An existing file is an error.
     pub fn create(&self, path: &PlainPath, mode: u32) -> Result<File, Errno> {
-        let (parents, name) = path.0.rsplit_once('/').unwrap_or(("", &path.0));
-        let mut at = openat2(&self.root, ".", DIRECTORY, Mode::empty(), no_escape())?;
-        for parent in parents.split('/').filter(|name| !name.is_empty()) {
-            match mkdirat(&at, parent, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-            at = openat2(&at, parent, DIRECTORY, Mode::empty(), no_escape())?;
-        }
+        let (parents, name) = path.split();
+        let at = self.make_directories(parents)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         Ok(File::from(openat2(&at, name, flags, Mode::from_raw_mode(mode & 0o777), no_escape())?))
     }
 
-    /// Removes a file.
+    /// Makes a directory, and those it needs. One that is there already is fine.
+    pub fn make_directory(&self, path: &PlainPath) -> Result<(), Errno> {
+        self.make_directories(path.as_str()).map(drop)
+    }
+
+    fn make_directories(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let mut at = openat2(&self.root, ".", DIRECTORY, Mode::empty(), no_escape())?;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            at = openat2(&at, name, DIRECTORY, Mode::empty(), no_escape())?;
+        }
+        Ok(at)
+    }
+
+    /// The directory something is in, and its name there.
+    fn parent<'p>(&self, path: &'p PlainPath) -> Result<(OwnedFd, &'p str), Errno> {
+        let (parents, name) = path.split();
+        let parents = if parents.is_empty() { "." } else { parents };
+        Ok((openat2(&self.root, parents, DIRECTORY, Mode::empty(), no_escape())?, name))
+    }
+
+    /// Removes a file, or a link.
     pub fn remove(&self, path: &PlainPath) -> Result<(), Errno> {
-        let (parents, name) = path.0.rsplit_once('/').unwrap_or((".", &path.0));
-        let at = openat2(&self.root, parents, DIRECTORY, Mode::empty(), no_escape())?;
-        rustix::fs::unlinkat(&at, name, rustix::fs::AtFlags::empty())
+        let (at, name) = self.parent(path)?;
+        unlinkat(&at, name, AtFlags::empty())
+    }
+
+    /// Removes a directory: an empty one, or with all that is in it.
+    pub fn remove_directory(&self, path: &PlainPath, recursive: bool) -> Result<(), Errno> {
+        let (at, name) = self.parent(path)?;
+        if recursive {
+            remove_contents(&at, name, DEEPEST)?;
+        }
+        unlinkat(&at, name, AtFlags::REMOVEDIR)
+    }
+
+    /// Removes everything beneath.
+    pub fn clear(&self) -> Result<(), Errno> {
+        remove_contents(&self.root, ".", DEEPEST)
+    }
+
+    /// What the kernel says of something. Of a link, that it is one.
+    pub fn stat(&self, path: &PlainPath) -> Result<Stat, Errno> {
+        let (at, name) = self.parent(path)?;
+        statat(&at, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Gives something another name. Whether a file that has it already is replaced is up to the caller.
+    pub fn rename(&self, from: &PlainPath, to: &PlainPath, replace: bool) -> Result<(), Errno> {
+        let ((from_at, from), (to_at, to)) = (self.parent(from)?, self.parent(to)?);
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        renameat_with(&from_at, from, &to_at, to, flags)
+    }
+
+    /// Opens a regular file for writing, wherever in it.
+    pub fn write(&self, path: &PlainPath) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        regular(openat2(&self.root, path.as_str(), flags, Mode::empty(), no_escape())?)
+    }
+
+    /// Names in a directory and what they stand for, in their order. The empty path is this directory itself. Those whose
+    /// names are not text are left out.
+    pub fn list(&self, path: &str) -> Result<Vec<(String, Stat)>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let at = if path.is_empty() { "." } else { path };
+        let fd = openat2(&self.root, at, flags, Mode::empty(), no_escape())?;
+        let mut found = Vec::new();
+        for item in Dir::read_from(&fd)? {
+            let item = item?;
+            let Ok(name) = item.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            // Somebody may have removed it meanwhile.
+            if let Ok(stat) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                found.push((name.to_owned(), stat));
+            }
+        }
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        Ok(found)
     }
 
     /// Opens a regular file for reading. A link, a device or a pipe is refused.
     pub fn read(&self, path: &PlainPath) -> Result<File, Errno> {
         // Non-blocking, so that a pipe somebody planted cannot hold us.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = openat2(&self.root, path.as_str(), flags, Mode::empty(), no_escape())?;
-        let stat = fstat(&fd)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(Errno::INVAL);
-        }
-        Ok(File::from(fd))
+        regular(openat2(&self.root, path.as_str(), flags, Mode::empty(), no_escape())?)
     }
 
     /// Makes a file, in place of the file or link that may be there.
     pub fn replace(&self, path: &PlainPath, mode: u32) -> Result<File, Errno> {
         match self.create(path, mode) {
             Err(Errno::EXIST) => {
-                let (parent, name) = path.0.rsplit_once('/').unwrap_or((".", &path.0));
-                let parent = openat2(&self.root, parent, DIRECTORY, Mode::empty(), no_escape())?;
-                unlinkat(&parent, name, AtFlags::empty())?;
+                self.remove(path)?;
                 self.create(path, mode)
             }
             other => other,
@@ -281,6 +351,37 @@ impl Tree {
         let fs = rustix::fs::fstatvfs(&self.root)?;
         Ok((fs.f_bavail * fs.f_frsize, fs.f_favail))
     }
+}
+
+/// A descriptor, if it is of a regular file.
+fn regular(fd: OwnedFd) -> Result<File, Errno> {
+    match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
+        FileType::RegularFile => Ok(File::from(fd)),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Removes all that is in a directory.
+fn remove_contents(at: &OwnedFd, name: &str, depth: usize) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = openat2(at, name, flags, Mode::empty(), no_escape())?;
+    // All at once: what a directory says while it is changed is up to its file system.
+    let names: Vec<CString> =
+        Dir::read_from(&fd)?.filter_map(|item| Some(item.ok()?.file_name().to_owned())).collect();
+    for name in names.iter().filter(|name| !matches!(name.as_bytes(), b"." | b"..")) {
+        match unlinkat(&fd, name.as_c_str(), AtFlags::empty()) {
+            Err(Errno::ISDIR | Errno::PERM) if depth > 1 => {
+                let below = openat2(&fd, name.as_c_str(), flags, Mode::empty(), no_escape())?;
+                remove_contents(&below, ".", depth - 1)?;
+                unlinkat(&fd, name.as_c_str(), AtFlags::REMOVEDIR)?;
+            }
+            // Somebody else was faster.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -371,6 +472,36 @@ mod tests {
         }));
         assert_eq!(seen, 0);
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_renamed_listed_and_removed_stays_beneath() {
+        let (dir, outside) = (scratch("moves"), scratch("elsewhere"));
+        std::fs::write(outside.join("kept"), "1").unwrap();
+        std::os::unix::fs::symlink(&outside, dir.join("out")).unwrap();
+        let tree = Tree::open(&dir).unwrap();
+        let path = |text| PlainPath::parse(text).unwrap();
+        tree.make_directory(&path("a/b")).unwrap();
+        tree.create(&path("a/b/f"), 0o644).unwrap().write_all(b"f").unwrap();
+        assert!(tree.rename(&path("a/b/f"), &path("out/f"), true).is_err());
+        assert!(tree.rename(&path("out/kept"), &path("a/kept"), true).is_err());
+        tree.rename(&path("a/b/f"), &path("a/g"), false).unwrap();
+        tree.create(&path("h"), 0o644).unwrap();
+        assert_eq!(tree.rename(&path("h"), &path("a/g"), false), Err(Errno::EXIST));
+        let names = |at| tree.list(at).map(|list| list.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(names("").unwrap(), ["a", "h", "out"]);
+        assert_eq!(names("out").err(), Some(Errno::LOOP));
+        let kind = |at| FileType::from_raw_mode(tree.stat(&path(at)).unwrap().st_mode);
+        assert_eq!((kind("out"), kind("a")), (FileType::Symlink, FileType::Directory));
+        // A link goes, and what it leads to stays.
+        std::os::unix::fs::symlink(&outside, dir.join("a/out")).unwrap();
+        assert_eq!(tree.remove_directory(&path("a"), false), Err(Errno::NOTEMPTY));
+        tree.remove_directory(&path("a"), true).unwrap();
+        tree.clear().unwrap();
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+        assert_eq!(std::fs::read_to_string(outside.join("kept")).unwrap(), "1");
+        std::fs::remove_dir_all(&dir).unwrap();
+        std::fs::remove_dir_all(&outside).unwrap();
     }
 
     #[test]

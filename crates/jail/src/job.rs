@@ -88,9 +88,9 @@ impl Ready {
     }
 
     /// Ends every process of the box but PID 1.
-    pub fn kill_all(&self) {
-        // Nothing there to kill is not an error, and nothing else can fail.
-        let _ = sys::kill_everybody_else(&self.proof);
+    pub fn signal_all(&self, signal: Signal) {
+        // Nobody there is not an error, and nothing else can fail.
+        let _ = sys::signal_everybody_else(&self.proof, signal);
     }
 
     /// Starts `program` with these standard streams. Returns once it has been executed, or says which rung

@@ -7,7 +7,7 @@ pub use shared::{Note, leave_keeper};
 use crate::SingleThreaded;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
 /// The constant in libc is an int, which this value does not fit.
@@ -264,16 +264,16 @@ pub fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Sends SIGKILL to every process this one may signal, except itself and PID 1.
+/// Sends a signal to every process this one may signal, except itself and PID 1.
 ///
 /// For PID 1 of a pid namespace that is everybody else in the box, whatever they do meanwhile. It refuses
 /// to be called by anybody else.
-pub fn kill_everybody_else(_proof: &SingleThreaded) -> Result<(), Errno> {
+pub fn signal_everybody_else(_proof: &SingleThreaded, signal: Signal) -> Result<(), Errno> {
     if rustix::process::getpid() != Pid::INIT {
         return Err(Errno::PERM);
     }
     // SAFETY: kill touches no memory. The check above keeps it inside our own pid namespace.
-    match check(libc::c_long::from(unsafe { libc::kill(-1, libc::SIGKILL) })) {
+    match check(libc::c_long::from(unsafe { libc::kill(-1, signal.as_raw()) })) {
         Err(Errno::SRCH) => Ok(()),
         other => other.map(drop),
     }

@@ -15,9 +15,10 @@ pub mod spawner;
 pub use frame::{Frame, FrameError, Kind, LONGEST_BODY, Reader};
 pub use header::{Header, header};
 pub use message::{
-    Artifact, BUILD_STREAM, Collect, Ending, Errand, FileIn, FromExecutor, FromHost, Job, JobResult, Parked,
-    Place, Present, RunLimits, Step, StepKind, Usage, Written,
+    ASIDE, Artifact, BUILD_STREAM, Collect, Ending, Errand, FileEntry, FileIn, FileKind, FileOp, FileOutcome,
+    FromExecutor, FromHost, Job, JobResult, LONGEST_PIECE, MOST_ENTRIES, Parked, Place, Present, RunLimits,
+    Step, StepKind, Usage, Written,
 };
 
 /// Version of the words. Raised when a message is added; never when a field is.
-pub const GENERATION: u32 = 3;
+pub const GENERATION: u32 = 4;

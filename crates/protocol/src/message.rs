@@ -26,6 +26,18 @@ pub enum FromHost {
     Run(Job),
     /// End the running job now.
     Cancel,
+    /// Do something with the files of the workspace, whether a job runs or not. What [`FileOp::Write`] writes follows as
+    /// one frame whose stream number is [`ASIDE`] and this number.
+    File {
+        /// Whose answer it will be.
+        id: u32,
+        /// What.
+        op: FileOp,
+    },
+    /// Stop every process of the job, and its clock.
+    Pause,
+    /// Let them go on.
+    Resume,
 }
 
 /// From the executor to the engine.
@@ -52,6 +64,14 @@ pub enum FromExecutor {
     },
     /// The job is over and every process of it is gone.
     Finished(Box<JobResult>),
+    /// What came of [`FromHost::File`]. What was read came before it, as frames whose stream number is [`ASIDE`] and this
+    /// number.
+    File {
+        /// Whose answer it is.
+        id: u32,
+        /// What came of it.
+        outcome: FileOutcome,
+    },
     /// The executor could not do its work.
     Broken {
         /// What happened.
@@ -120,6 +140,9 @@ pub struct FileIn {
     /// Whether it may be executed.
     #[serde(default)]
     pub executable: bool,
+    /// Whether it goes away with the job.
+    #[serde(default)]
+    pub temporary: bool,
 }
 
 /// A directory the executor knows.
@@ -242,6 +265,128 @@ pub struct JobResult {
     pub build: Vec<Artifact>,
 }
 
+/// First stream number of what goes on beside jobs.
+pub const ASIDE: u32 = 1 << 30;
+
+/// Most bytes that are read or written by one [`FileOp`].
+pub const LONGEST_PIECE: usize = 512 << 10;
+
+/// Most entries of a directory that are listed by one [`FileOp`].
+pub const MOST_ENTRIES: u32 = 1000;
+
+/// Something to do with the files of the workspace. Paths are beneath it; the empty one is itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum FileOp {
+    /// Say what there is below a directory, in the order of their paths.
+    List {
+        /// Which directory.
+        path: String,
+        /// Whether what is below its directories counts.
+        recursive: bool,
+        /// Only what comes after this path.
+        after: Option<String>,
+        /// At most so many.
+        most: u32,
+    },
+    /// Say what something is.
+    Stat {
+        /// What.
+        path: String,
+    },
+    /// Read a piece of a file.
+    Read {
+        /// Which.
+        path: String,
+        /// From here on.
+        offset: u64,
+        /// At most so many bytes.
+        length: u32,
+    },
+    /// Write a piece of a file, which is made where it is not there, and directories above it.
+    Write {
+        /// Which.
+        path: String,
+        /// From here on. The first piece empties the file.
+        offset: u64,
+        /// Its mode, if it is made.
+        mode: u32,
+    },
+    /// Make a directory, and those above it.
+    Mkdir {
+        /// Which.
+        path: String,
+    },
+    /// Give something another name, in place of a file that may have it.
+    Move {
+        /// What.
+        from: String,
+        /// Its new name.
+        to: String,
+        /// Whether a file that has that name is replaced.
+        replace: bool,
+    },
+    /// Remove a file, or a directory.
+    Remove {
+        /// What.
+        path: String,
+        /// Whether a directory goes with all that is in it.
+        recursive: bool,
+    },
+}
+
+/// What came of a [`FileOp`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum FileOutcome {
+    /// It is done.
+    Done,
+    /// What something is.
+    Found {
+        /// It.
+        entry: FileEntry,
+    },
+    /// What there is.
+    Listed {
+        /// In the order of their paths.
+        entries: Vec<FileEntry>,
+        /// Whether there is more.
+        more: bool,
+    },
+    /// It could not be done.
+    Failed {
+        /// The kernel's number.
+        errno: i32,
+    },
+}
+
+/// Something in the workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Path beneath the workspace.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its size.
+    pub size: u64,
+    /// Its permissions.
+    pub mode: u32,
+    /// When it was changed, in milliseconds since 1970.
+    pub modified_ms: i64,
+}
+
+/// What something in the workspace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// Anything else: a link, a pipe, a socket. It is shown and can be removed; it is never opened.
+    Other,
+}
+
 /// First stream number of contents of the build directory.
 pub const BUILD_STREAM: u32 = 1 << 31;
 
@@ -300,6 +445,7 @@ mod tests {
                 place: Place::Workspace,
                 size: 8,
                 executable: false,
+                temporary: true,
             }],
             steps: vec![Step {
                 kind: StepKind::Run,
@@ -325,6 +471,8 @@ mod tests {
             artifacts_truncated: false,
             build: Vec::new(),
         };
+        let entry =
+            FileEntry { path: "a".into(), kind: FileKind::File, size: 1, mode: 0o644, modified_ms: 2 };
         let error = jail::JailError { step: Rung::Exec, subject: "x".into(), errno: 2 };
         let failed = JobResult { ending: Ending::StartFailed { error }, ..result.clone() };
         let lines = [
@@ -335,6 +483,30 @@ mod tests {
             serde_json::to_string(&FromHost::Follow(errand)),
             serde_json::to_string(&FromHost::Attend),
             serde_json::to_string(&FromHost::Cancel),
+            serde_json::to_string(&FromHost::File {
+                id: 1,
+                op: FileOp::List { path: String::new(), recursive: true, after: None, most: 9 },
+            }),
+            serde_json::to_string(&FromHost::File { id: 2, op: FileOp::Stat { path: "a".into() } }),
+            serde_json::to_string(&FromHost::File {
+                id: 3,
+                op: FileOp::Read { path: "a".into(), offset: 1, length: 2 },
+            }),
+            serde_json::to_string(&FromHost::File {
+                id: 4,
+                op: FileOp::Write { path: "a".into(), offset: 0, mode: 0o644 },
+            }),
+            serde_json::to_string(&FromHost::File { id: 5, op: FileOp::Mkdir { path: "d".into() } }),
+            serde_json::to_string(&FromHost::File {
+                id: 6,
+                op: FileOp::Move { from: "a".into(), to: "b".into(), replace: true },
+            }),
+            serde_json::to_string(&FromHost::File {
+                id: 7,
+                op: FileOp::Remove { path: "b".into(), recursive: false },
+            }),
+            serde_json::to_string(&FromHost::Pause),
+            serde_json::to_string(&FromHost::Resume),
             serde_json::to_string(&FromExecutor::Hello {
                 generation: 1,
                 seccomp_sha256: Some("ab".into()),
@@ -345,6 +517,16 @@ mod tests {
             serde_json::to_string(&FromExecutor::Finished(Box::new(result))),
             serde_json::to_string(&FromExecutor::Finished(Box::new(failed))),
             serde_json::to_string(&FromExecutor::Broken { reason: "r".into() }),
+            serde_json::to_string(&FromExecutor::File { id: 1, outcome: FileOutcome::Done }),
+            serde_json::to_string(&FromExecutor::File { id: 2, outcome: FileOutcome::Failed { errno: 2 } }),
+            serde_json::to_string(&FromExecutor::File {
+                id: 3,
+                outcome: FileOutcome::Found { entry: entry.clone() },
+            }),
+            serde_json::to_string(&FromExecutor::File {
+                id: 4,
+                outcome: FileOutcome::Listed { entries: vec![entry], more: false },
+            }),
         ];
         insta::assert_snapshot!(lines.map(Result::unwrap).join("\n"));
     }

@@ -1,8 +1,9 @@
 //! Work a toolchain needs done once, done in a sandbox of its own.
 
 use super::{Engine, Event, Request};
+use crate::aside::Aside;
 use crate::cache::{Beginning, Prepared};
-use crate::conversation::{self, End};
+use crate::conversation::{self, End, Line};
 use crate::execution::{Status, judge};
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Limits, Wanted};
@@ -107,10 +108,12 @@ impl Engine {
             },
         };
         let words = conversation::words(&job, &[], None)?;
-        let mut place = self.native.create(spec, &words, None).await?;
+        let place = self.native.create(spec, &words, None).await?;
         // What the toolchain says while it is prepared is not the program's output.
         let (quiet, mut nobody) = mpsc::channel(16);
-        let talk = conversation::hold(&mut place.stream, &job, &words[place.told..], &quiet, &request.cancel);
+        let (mut line, mut aside) = (Line::new(place.stream), Aside::default());
+        let rest = &words[place.told..];
+        let talk = conversation::hold(&mut line, &job, rest, &quiet, &request.cancel, &mut aside);
         tokio::pin!(talk);
         let heard = loop {
             tokio::select! {

@@ -20,6 +20,9 @@ pub(super) struct Run<'a> {
     pub(super) runtime: &'a Runtime,
     pub(super) limits: Limits,
     pub(super) main: String,
+    /// Whether the workspace has a life before and after it: its main file goes away with it, and nothing that lies there
+    /// is known here.
+    pub(super) visits: bool,
 }
 
 impl Run<'_> {
@@ -31,7 +34,7 @@ impl Run<'_> {
             plan::Program { main: &self.main, files: &names, args: &request.args, env: &request.env };
         let mut steps = plan::steps(self.runtime, found, &program, request.purpose, &self.limits, places)?;
 
-        let compiled = self.compiled(found, &steps)?;
+        let compiled = if self.visits { None } else { self.compiled(found, &steps)? };
         let built = compiled.as_ref().and_then(Compiled::load);
         if built.is_some() {
             steps.retain(|step| step.kind != StepKind::Compile);
@@ -42,6 +45,7 @@ impl Run<'_> {
             place: file.place,
             size: file.content.len() as u64,
             executable: file.executable,
+            temporary: self.visits && request.main.path.is_empty() && file.path == self.main,
         };
         let job = Job {
             files: self.files(&built).iter().map(file_in).collect(),

@@ -1,0 +1,292 @@
+//! Executions as callers see them: asked for and waited for, or submitted and followed, and always stored.
+
+use super::error::ControlError;
+use super::live::{Happening, Live, What};
+use super::program::Program;
+use super::running::{Ground, Order};
+use super::{Caller, ControlPlane, locked, now};
+use crate::storage::{
+    Claim, Claimed, Cursor, ExecutionStatus, Json, Page, Progress, StoreError, StoredExecution, Submission,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often an execution is looked for that runs elsewhere.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// An execution that is over.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Its id.
+    pub id: String,
+    /// How it ended.
+    pub status: ExecutionStatus,
+    /// The record, as JSON.
+    pub record: Arc<Json>,
+    /// Whether it was run for an earlier request with the same idempotency key.
+    pub replayed: bool,
+}
+
+/// An execution that was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its id.
+    pub id: String,
+    /// When, in milliseconds since 1970.
+    pub created_at: i64,
+    /// Whether an earlier request with the same idempotency key submitted it.
+    pub replayed: bool,
+}
+
+impl ControlPlane {
+    /// Runs a program, in a sandbox of its own or in a session, and waits for what comes of it. When it is returned, the
+    /// result is stored. Whoever does not wait ends the run, unless it has an idempotency key.
+    pub async fn execute(
+        self: &Arc<ControlPlane>,
+        caller: &Caller,
+        session: Option<&str>,
+        program: Program,
+        key: Option<&str>,
+    ) -> Result<Done, ControlError> {
+        if key.is_some() {
+            let accepted = self.submit(caller, session, program, key).await?;
+            let done = self.wait(caller, &accepted.id).await?;
+            return Ok(Done { replayed: accepted.replayed, ..done });
+        }
+        let ground = self.ground(caller, session).await?;
+        let request = self.request(caller, &ground, &program)?;
+        let submission = Submission {
+            id: new_id(),
+            owner: caller.tenant.to_string(),
+            session_id: session.map(str::to_owned),
+            language: self.engine.check(&request)?,
+            created_at: now(),
+            request: Json::of(&program.brief())?,
+        };
+        let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
+        self.run_at_once(Order { ground, request, submission }, ticket).await
+    }
+
+    /// Stores a program that is to be run, and has it run when it is its turn.
+    pub async fn submit(
+        self: &Arc<ControlPlane>,
+        caller: &Caller,
+        session: Option<&str>,
+        program: Program,
+        key: Option<&str>,
+    ) -> Result<Accepted, ControlError> {
+        let ground = self.ground(caller, session).await?;
+        let request = self.request(caller, &ground, &program)?;
+        let language = self.engine.check(&request)?;
+        let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
+        let (id, created_at) = (new_id(), now());
+        let asked = Json::of(&program)?;
+        let claim = match key {
+            Some(key) => {
+                let what = format!("{}\n{}", session.unwrap_or_default(), asked.as_str());
+                Some(Claim::new(&caller.tenant, key, what.as_bytes(), &id, created_at)?)
+            }
+            None => None,
+        };
+        let submission = Submission {
+            id,
+            owner: caller.tenant.to_string(),
+            session_id: session.map(str::to_owned),
+            language,
+            created_at,
+            request: asked,
+        };
+        let too_large = |error| match error {
+            StoreError::TooLong { limit, .. } => ControlError::TooLarge { field: "files", limit },
+            other => other.into(),
+        };
+        match self.store.submit(&submission, claim.as_ref()).await.map_err(too_large)? {
+            Claimed::Won => {
+                let id = submission.id.clone();
+                let live = self.enlist(&submission, caller.tenant.clone());
+                let order = Order { ground, request, submission };
+                tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                Ok(Accepted { id, created_at, replayed: false })
+            }
+            Claimed::Before { made, at } => Ok(Accepted { id: made, created_at: at, replayed: true }),
+            Claimed::Different => Err(ControlError::KeyReused),
+        }
+    }
+
+    /// One execution of this caller.
+    pub async fn execution(&self, caller: &Caller, id: &str) -> Result<StoredExecution, ControlError> {
+        match self.store.execution(&caller.tenant, id).await {
+            Err(StoreError::NotFound { .. }) => Err(NO_EXECUTION),
+            other => Ok(other?),
+        }
+    }
+
+    /// Executions of this caller, or of one of its sessions, the newest first.
+    pub async fn executions(
+        &self,
+        caller: &Caller,
+        session: Option<&str>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<StoredExecution>, ControlError> {
+        Ok(self.store.executions(&caller.tenant, session, after, limit).await?)
+    }
+
+    /// Waits until an execution is over.
+    pub async fn wait(&self, caller: &Caller, id: &str) -> Result<Done, ControlError> {
+        loop {
+            if let Some(live) = self.live_of(caller, id) {
+                live.over().await;
+            }
+            let found = self.execution(caller, id).await?;
+            if let Progress::Finished { record, .. } = found.progress {
+                let record = Arc::new(record);
+                return Ok(Done { id: id.to_owned(), status: found.status, record, replayed: false });
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Has an execution end. Whether there was anything to end.
+    pub async fn cancel(&self, caller: &Caller, id: &str) -> Result<bool, ControlError> {
+        if let Some(live) = self.live_of(caller, id) {
+            let (_, runs) = live.since(u64::MAX - 1);
+            live.cancel.cancel();
+            return Ok(runs);
+        }
+        match self.execution(caller, id).await?.progress {
+            Progress::Finished { .. } => Ok(false),
+            Progress::Unfinished { .. } => {
+                Err(ControlError::conflict("execution", "belongs to another server"))
+            }
+        }
+    }
+
+    /// What happens to an execution, from behind a number on: 0 for all of it.
+    pub async fn follow(&self, caller: &Caller, id: &str, after: u64) -> Result<Follow, ControlError> {
+        if let Some(live) = self.live_of(caller, id) {
+            return Ok(Follow { from: From::Live(live), after });
+        }
+        let found = self.execution(caller, id).await?;
+        let Progress::Finished { finished_at, record, .. } = &found.progress else {
+            return Err(ControlError::conflict("execution", "belongs to another server"));
+        };
+        let mut all = Vec::new();
+        for name in ["stdout", "stderr"] {
+            let bytes = self.output(&found, name).await?;
+            if !bytes.is_empty() {
+                let what =
+                    if name == "stdout" { What::Stdout(bytes.into()) } else { What::Stderr(bytes.into()) };
+                all.push(what);
+            }
+        }
+        all.push(What::Finished(Arc::new(record.clone())));
+        let numbered = (1..).zip(all).filter(|(sequence, _)| *sequence > after);
+        let happenings = numbered.map(|(sequence, what)| Happening { sequence, at: *finished_at, what });
+        Ok(Follow { from: From::Record(happenings.collect()), after })
+    }
+
+    /// Everything an execution wrote to a stream, wherever it is kept.
+    pub async fn output(&self, execution: &StoredExecution, name: &str) -> Result<Vec<u8>, ControlError> {
+        use tokio::io::AsyncReadExt;
+        let Progress::Finished { record, objects, .. } = &execution.progress else { return Ok(Vec::new()) };
+        if objects.iter().any(|object| object.name == name) {
+            let mut content = self.store.attachment(execution, name, None).await?;
+            let mut bytes = Vec::new();
+            content.bytes.read_to_end(&mut bytes).await.map_err(|e| StoreError::Unavailable {
+                message: e.to_string(),
+                retry_after: Duration::from_secs(1),
+            })?;
+            return Ok(bytes);
+        }
+        let record: serde_json::Value = record.read()?;
+        Ok(record[name].as_str().unwrap_or_default().as_bytes().to_vec())
+    }
+
+    pub(super) fn enlist(&self, submission: &Submission, owner: Arc<str>) -> Arc<Live> {
+        let session = submission.session_id.clone();
+        let live = Live::new(submission.id.clone(), owner, session, self.settings.stream_bytes);
+        let live = Arc::new(live);
+        live.note(What::Status(ExecutionStatus::Pending));
+        locked(&self.live).by_id.insert(submission.id.clone(), live.clone());
+        live
+    }
+
+    fn live_of(&self, caller: &Caller, id: &str) -> Option<Arc<Live>> {
+        locked(&self.live).by_id.get(id).filter(|live| live.owner == caller.tenant).cloned()
+    }
+
+    /// Executions of a session that are not over.
+    pub(super) fn live_in(&self, owner: &str, session: &str) -> Vec<Arc<Live>> {
+        let live = locked(&self.live);
+        let here = |live: &&Arc<Live>| &*live.owner == owner && live.session.as_deref() == Some(session);
+        live.by_id.values().filter(here).cloned().collect()
+    }
+
+    /// Where a program of this caller runs.
+    async fn ground(
+        self: &Arc<ControlPlane>,
+        caller: &Caller,
+        session: Option<&str>,
+    ) -> Result<Ground, ControlError> {
+        if self.is_ending() {
+            return Err(ControlError::ending());
+        }
+        Ok(match session {
+            Some(id) => Ground::Session(self.session_to_use(caller, id).await?),
+            None => Ground::Fresh,
+        })
+    }
+
+    fn request(
+        &self,
+        caller: &Caller,
+        ground: &Ground,
+        program: &Program,
+    ) -> Result<crate::Request, ControlError> {
+        match ground {
+            Ground::Fresh => program.request(&caller.tenant, &self.settings.defaults),
+            Ground::Session(session) => program.request(&caller.tenant, session.defaults()),
+        }
+    }
+}
+
+const NO_EXECUTION: ControlError = ControlError::NotFound { what: "execution" };
+
+/// Unique, and sorted by time.
+pub(super) fn new_id() -> String {
+    format!("exec_{}", uuid::Uuid::now_v7().simple())
+}
+
+/// What happens to an execution, one piece after the other.
+#[derive(Debug)]
+pub struct Follow {
+    from: From,
+    after: u64,
+}
+
+#[derive(Debug)]
+enum From {
+    Live(Arc<Live>),
+    Record(Vec<Happening>),
+}
+
+impl Follow {
+    /// What happened next; nothing when it is over and everything was told.
+    pub async fn next(&mut self) -> Vec<Happening> {
+        let found = match &mut self.from {
+            From::Record(rest) => std::mem::take(rest),
+            From::Live(live) => loop {
+                let (found, more) = live.since(self.after);
+                if !found.is_empty() || !more {
+                    break found;
+                }
+                live.news(self.after).await;
+            },
+        };
+        if let Some(last) = found.last() {
+            self.after = last.sequence;
+        }
+        found
+    }
+}

@@ -1,0 +1,181 @@
+//! A program as doors hand it in, as it is stored, and as the engine wants it.
+
+use super::error::ControlError;
+use crate::limits::Wanted;
+use crate::{Request, SourceFile};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// As a file of its language.
+    #[default]
+    Script,
+    /// By a shell, whatever its language.
+    Shell,
+}
+
+/// A program, and how it shall be run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Name or alias of the language.
+    pub language: String,
+    /// Its text.
+    pub code: String,
+    /// How it is run.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The name of its file; without one it gets the language's usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// Files beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ProgramFile>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Its environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Its input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Its limits, where they shall differ from the defaults.
+    #[serde(default)]
+    pub limits: Wanted,
+    /// Whether it may be run again when nobody knows how far it got.
+    #[serde(default)]
+    pub idempotent: bool,
+}
+
+/// A file beside a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramFile {
+    /// Path in the workspace.
+    pub path: String,
+    /// Its content.
+    pub content: Vec<u8>,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// The same, as it is written.
+#[derive(Serialize, Deserialize)]
+struct WrittenFile {
+    path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    executable: bool,
+}
+
+impl Serialize for ProgramFile {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let base64 = Some(STANDARD.encode(&self.content));
+        WrittenFile { path: self.path.clone(), base64, executable: self.executable }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProgramFile {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ProgramFile, D::Error> {
+        let WrittenFile { path, base64, executable } = WrittenFile::deserialize(deserializer)?;
+        let content = STANDARD.decode(base64.unwrap_or_default()).map_err(serde::de::Error::custom)?;
+        Ok(ProgramFile { path, content, executable })
+    }
+}
+
+/// What is kept of a program that is over: enough to answer questions about it.
+#[derive(Serialize)]
+pub(crate) struct Brief<'a> {
+    language: &'a str,
+    code: &'a str,
+    mode: Mode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filename: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    args: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    env: &'a BTreeMap<String, String>,
+    limits: Wanted,
+}
+
+impl Program {
+    /// What is kept of it when it is over.
+    pub(crate) fn brief(&self) -> Brief<'_> {
+        Brief {
+            language: &self.language,
+            code: &self.code,
+            mode: self.mode,
+            filename: self.filename.as_deref(),
+            args: &self.args,
+            env: &self.env,
+            limits: self.limits,
+        }
+    }
+
+    /// As the engine wants it.
+    pub(crate) fn request(&self, owner: &str, defaults: &Defaults) -> Result<Request, ControlError> {
+        let language = match self.mode {
+            Mode::Script if self.language.is_empty() => {
+                return Err(ControlError::invalid("language", "is missing"));
+            }
+            Mode::Script => self.language.as_str(),
+            Mode::Shell if matches!(self.language.as_str(), "" | "bash" | "shell") => "bash",
+            Mode::Shell if self.language == "sh" => "sh",
+            Mode::Shell => {
+                return Err(ControlError::invalid("language", "mode `shell` runs `bash` or `sh`"));
+            }
+        };
+        let mut env = defaults.env.clone();
+        env.extend(self.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let mut request = Request::new(language, self.code.as_str());
+        request.main.path = self.filename.clone().unwrap_or_default();
+        request.files = self.files.iter().map(ProgramFile::source).collect();
+        request.args = self.args.clone();
+        request.env = env.into_iter().collect();
+        request.stdin = self.stdin.as_ref().map(|input| input.as_bytes().to_vec());
+        request.limits = self.limits.or(defaults.limits);
+        request.network = defaults.network;
+        request.profile = defaults.profile;
+        request.allow_weaker = defaults.allow_weaker.clone();
+        request.owner = owner.to_owned();
+        Ok(request)
+    }
+}
+
+impl ProgramFile {
+    fn source(&self) -> SourceFile {
+        SourceFile { path: self.path.clone(), content: self.content.clone(), executable: self.executable }
+    }
+}
+
+/// What a program gets that does not ask for something else.
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    /// Limits.
+    pub limits: Wanted,
+    /// Environment.
+    pub env: BTreeMap<String, String>,
+    /// What it may reach.
+    pub network: crate::Network,
+    /// System calls it may make.
+    pub profile: crate::Profile,
+    /// Layers whose absence is accepted.
+    pub allow_weaker: Vec<crate::Layer>,
+}
+
+impl Default for Defaults {
+    fn default() -> Defaults {
+        Defaults {
+            limits: Wanted::default(),
+            env: BTreeMap::new(),
+            network: crate::Network::None,
+            profile: crate::Profile::Default,
+            allow_weaker: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a restart finds: executions and sessions that an earlier life of this node left behind.
+//!
+//! Every sandbox ends with the server that made it, so nothing runs that is not known. What had not begun is run now;
+//! what had is run again only where its caller said that it may be.
+
+use super::error::ControlError;
+use super::program::Program;
+use super::running::{Ground, Order, failed};
+use super::turns::Bounds;
+use super::{Caller, ControlPlane, now};
+use crate::Status;
+use crate::storage::{
+    ExecutionStatus, Progress, Session, SessionMode, SessionStatus, StoreError, StoredExecution,
+};
+use std::sync::Arc;
+
+/// What is found is looked at in pieces of this many.
+const PIECE: usize = 100;
+
+impl ControlPlane {
+    pub(super) async fn reconcile(self: &Arc<ControlPlane>) -> Result<(), ControlError> {
+        self.reconcile_sessions().await?;
+        self.reconcile_executions().await
+    }
+
+    async fn reconcile_sessions(&self) -> Result<(), ControlError> {
+        use SessionStatus::{Creating, Paused, Ready, Running, Stopping};
+        for status in [Creating, Ready, Running, Paused, Stopping] {
+            let mut after = None;
+            loop {
+                let page = self.store.due_sessions(status, i64::MAX, after.as_ref(), PIECE).await?;
+                for row in page.items {
+                    if row.node.as_deref() == Some(&self.settings.node) {
+                        self.interrupted(row).await?;
+                    }
+                }
+                match page.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A session whose sandbox ended with the server.
+    async fn interrupted(&self, row: Session) -> Result<(), ControlError> {
+        let (next, reason) = match (row.status, row.mode, &row.workspace) {
+            (_, SessionMode::Ephemeral, _) => (SessionStatus::Terminated, "the server ended"),
+            (SessionStatus::Creating, ..) => (SessionStatus::Failed, "the server ended while it was made"),
+            (_, _, Some(_)) => {
+                (SessionStatus::Stopping, "the server ended; its workspace is as it was saved last")
+            }
+            (..) => (SessionStatus::Failed, "the server ended before its workspace was saved"),
+        };
+        let settle = async {
+            if row.status == SessionStatus::Stopping && next == SessionStatus::Stopping {
+                return self.store.move_session(&row, SessionStatus::Stopped, now(), Some(reason)).await;
+            }
+            self.store.move_session(&row, next, now(), Some(reason)).await?;
+            if next == SessionStatus::Stopping {
+                let row = Session { status: next, ..row.clone() };
+                self.store.move_session(&row, SessionStatus::Stopped, now(), None).await?;
+            }
+            Ok(())
+        };
+        match settle.await {
+            // Somebody else saw to it.
+            Ok(()) | Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn reconcile_executions(self: &Arc<ControlPlane>) -> Result<(), ControlError> {
+        let mut after = None;
+        loop {
+            let page = self.store.unfinished(after.as_ref(), PIECE).await?;
+            for found in page.items {
+                self.take_up(found).await?;
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn take_up(self: &Arc<ControlPlane>, found: StoredExecution) -> Result<(), ControlError> {
+        let Progress::Unfinished { node, attempts, .. } = &found.progress else { return Ok(()) };
+        if node.as_ref().is_some_and(|node| *node != self.settings.node) {
+            return Ok(());
+        }
+        let program: Result<Program, _> = found.submission.request.read();
+        let begun = found.status != ExecutionStatus::Pending;
+        let again = match &program {
+            Ok(program) => {
+                (!begun || program.idempotent) && *attempts < i64::from(self.settings.retry_attempts)
+            }
+            Err(_) => false,
+        };
+        if found.status == ExecutionStatus::Running {
+            self.store.crash(&found.submission.id).await?;
+        }
+        if let (true, Ok(program)) = (again, program) {
+            let caller = Caller { tenant: found.submission.owner.as_str().into(), bounds: Bounds::default() };
+            match self.prepare_again(&caller, &found, &program).await {
+                Ok((order, ticket)) => {
+                    let live = self.enlist(&found.submission, caller.tenant.clone());
+                    tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                    return Ok(());
+                }
+                Err(error) => return self.give_up(&found, &error.to_string()).await,
+            }
+        }
+        self.give_up(&found, "the server ended while it ran, and nobody knows how far it got").await
+    }
+
+    async fn prepare_again(
+        self: &Arc<ControlPlane>,
+        caller: &Caller,
+        found: &StoredExecution,
+        program: &Program,
+    ) -> Result<(Order, super::turns::Ticket), ControlError> {
+        let ground = match &found.submission.session_id {
+            Some(id) => Ground::Session(self.session_to_use(caller, id).await?),
+            None => Ground::Fresh,
+        };
+        let defaults = match &ground {
+            Ground::Session(session) => session.defaults().clone(),
+            Ground::Fresh => self.settings.defaults.clone(),
+        };
+        let request = program.request(&caller.tenant, &defaults)?;
+        let bounds = Bounds { queued: usize::MAX, cpu_seconds_per_hour: None, ..caller.bounds };
+        let ticket = self.turns.ask(&caller.tenant, &bounds)?;
+        Ok((Order { ground, request, submission: found.submission.clone() }, ticket))
+    }
+
+    async fn give_up(&self, found: &StoredExecution, why: &str) -> Result<(), ControlError> {
+        let outcome = failed(&found.submission, Status::InfraError, why, None);
+        match self.store.finish(&found.submission, &outcome).await {
+            Ok(()) | Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A session while it has a sandbox, and what is asked for when one is made.
+
+use super::error::ControlError;
+use super::program::Defaults;
+use super::{ControlSettings, now};
+use crate::limits::Wanted;
+use crate::storage::{Session, SessionMode, SessionStatus};
+use crate::{EngineError, Event, Execution, Request, Sandbox};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// What is asked for when a session is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewSession {
+    /// Its id; without one it is made.
+    pub id: Option<String>,
+    /// What it is made from; without one, what the operator chose.
+    pub template: Option<String>,
+    /// How long it is meant to last.
+    #[serde(skip, default = "persistent")]
+    pub mode: SessionMode,
+    /// The agent that gets it back when it asks again.
+    pub agent_id: Option<String>,
+    /// What differs from the template.
+    #[serde(flatten)]
+    pub spec: SessionSpec,
+    /// How long it may do nothing, in milliseconds; -1 for ever.
+    pub idle_ms: Option<i64>,
+    /// How long it may live, likewise.
+    pub lifetime_ms: Option<i64>,
+}
+
+fn persistent() -> SessionMode {
+    SessionMode::Persistent
+}
+
+impl Default for NewSession {
+    fn default() -> NewSession {
+        NewSession {
+            id: None,
+            template: None,
+            mode: SessionMode::Persistent,
+            agent_id: None,
+            spec: SessionSpec::default(),
+            idle_ms: None,
+            lifetime_ms: None,
+        }
+    }
+}
+
+/// What a session is like, as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionSpec {
+    /// Its bounds.
+    #[serde(default)]
+    pub limits: Wanted,
+    /// Environment of its programs.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Languages that will be asked for.
+    #[serde(default)]
+    pub languages: Vec<String>,
+    /// What the caller wants to find again.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// A session as callers see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionView {
+    /// As it is stored. Its state is what it is at this moment.
+    pub session: Session,
+    /// What it is like.
+    pub spec: SessionSpec,
+    /// Its programs that run.
+    pub running: usize,
+    /// Its programs that wait.
+    pub queued: usize,
+}
+
+/// A session that has a sandbox.
+#[derive(Debug)]
+pub(crate) struct LiveSession {
+    pub(super) row: std::sync::Mutex<Session>,
+    pub(super) spec: SessionSpec,
+    pub(super) sandbox: Sandbox,
+    defaults: Defaults,
+    seats: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    running: Arc<AtomicUsize>,
+    /// When something was last done with it, and what of that is stored.
+    touched: AtomicI64,
+    pub(super) noted: AtomicI64,
+    /// Whether its workspace may differ from what is saved, and since when.
+    changed: AtomicBool,
+    pub(super) saved_at: AtomicI64,
+    /// Whether it is being taken down.
+    pub(super) closing: AtomicBool,
+}
+
+/// A place in a session, for one program.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    _permit: OwnedSemaphorePermit,
+    running: Arc<AtomicUsize>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Relaxed);
+    }
+}
+
+impl LiveSession {
+    pub(super) fn new(
+        row: Session,
+        spec: SessionSpec,
+        sandbox: Sandbox,
+        settings: &ControlSettings,
+    ) -> LiveSession {
+        let usual = &settings.defaults;
+        let mut env = usual.env.clone();
+        env.extend(spec.env.clone());
+        // Bounds of the sandbox as a whole are its own; what is counted for each program has a default.
+        let limits = Wanted {
+            timeout_ms: spec.limits.timeout_ms.or(usual.limits.timeout_ms),
+            cpu_time_ms: spec.limits.cpu_time_ms.or(usual.limits.cpu_time_ms),
+            output_bytes: spec.limits.output_bytes.or(usual.limits.output_bytes),
+            ..Wanted::default()
+        };
+        let at = row.last_activity_at;
+        LiveSession {
+            row: std::sync::Mutex::new(row),
+            defaults: Defaults { env, limits, ..usual.clone() },
+            spec,
+            sandbox,
+            seats: Arc::new(Semaphore::new(1)),
+            waiting: AtomicUsize::new(0),
+            running: Arc::default(),
+            touched: AtomicI64::new(at),
+            noted: AtomicI64::new(at),
+            changed: AtomicBool::new(false),
+            saved_at: AtomicI64::new(at),
+            closing: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    pub(super) fn row(&self) -> Session {
+        super::locked(&self.row).clone()
+    }
+
+    pub(super) fn touch(&self) {
+        self.touched.fetch_max(now(), Relaxed);
+    }
+
+    pub(super) fn touched(&self) -> i64 {
+        self.touched.load(Relaxed)
+    }
+
+    pub(super) fn change(&self) {
+        self.touch();
+        self.changed.store(true, Relaxed);
+    }
+
+    /// Whether its workspace changed since this was asked last.
+    pub(super) fn take_change(&self) -> bool {
+        self.changed.swap(false, Relaxed)
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.load(Relaxed)
+    }
+
+    pub(super) fn view(&self) -> SessionView {
+        let mut session = self.row();
+        session.last_activity_at = session.last_activity_at.max(self.touched());
+        let running = self.running.load(Relaxed);
+        if running > 0 && session.status == SessionStatus::Ready {
+            session.status = SessionStatus::Running;
+        }
+        SessionView { session, spec: self.spec.clone(), running, queued: self.waiting.load(Relaxed) }
+    }
+
+    /// Waits until those before are done. No more than so many wait.
+    pub(super) async fn enter(&self, most_waiting: usize) -> Result<Seat, ControlError> {
+        let waiting = Waiting(&self.waiting, self.waiting.fetch_add(1, Relaxed));
+        if waiting.1 >= most_waiting.max(1) && self.seats.available_permits() == 0 {
+            return Err(ControlError::Busy {
+                why: format!("{} programs of this session wait already", waiting.1),
+                retry_after: Duration::from_secs(1),
+            });
+        }
+        let permit = self.seats.clone().acquire_owned().await.map_err(|_| self.gone())?;
+        if self.closing.load(Relaxed) || self.sandbox.is_gone() {
+            return Err(self.gone());
+        }
+        self.running.fetch_add(1, Relaxed);
+        Ok(Seat { _permit: permit, running: self.running.clone() })
+    }
+
+    pub(super) fn gone(&self) -> ControlError {
+        ControlError::conflict("session", "has ended")
+    }
+
+    /// Runs a program in it. Whoever has a seat may.
+    pub(super) async fn execute(
+        &self,
+        request: Request,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Execution, EngineError> {
+        self.change();
+        let done = self.sandbox.execute(request, events).await;
+        self.change();
+        done
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize, usize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}

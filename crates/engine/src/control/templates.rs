@@ -1,0 +1,128 @@
+//! Templates: what sessions are made from.
+
+use super::error::ControlError;
+use super::{ControlPlane, now};
+use crate::limits::Wanted;
+use crate::storage::{Cursor, Json, Page, StoreError, Template};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a template says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TemplateSpec {
+    /// For people.
+    pub description: String,
+    /// Languages its sessions have.
+    pub languages: Vec<String>,
+    /// Bounds of its sessions, and defaults of their programs.
+    pub limits: Wanted,
+    /// Environment of its sessions.
+    pub env: BTreeMap<String, String>,
+    /// What the founding platform called the image it is made from. Kept, and of no effect here.
+    pub image: Option<String>,
+    /// What the founding platform called its language, such as `python3.11`.
+    pub runtime_type: Option<String>,
+    /// Whether sessions can be made from it.
+    pub inactive: bool,
+}
+
+/// Templates that are there from the beginning: id, name, description, languages.
+const SEEDS: [(&str, &str, &str, &[&str]); 4] = [
+    ("python-basic", "Python", "Python and its standard library", &["python"]),
+    (
+        "python-datascience",
+        "Python for data",
+        "Python with NumPy, pandas and Matplotlib where the host has them",
+        &["python"],
+    ),
+    ("nodejs-basic", "Node.js", "JavaScript and TypeScript", &["javascript", "typescript"]),
+    ("multi-language", "Every language", "All languages this host has", &[]),
+];
+
+impl ControlPlane {
+    /// Makes a template.
+    pub async fn create_template(
+        &self,
+        id: &str,
+        name: &str,
+        spec: &TemplateSpec,
+    ) -> Result<Template, ControlError> {
+        self.check_template(spec)?;
+        let at = now();
+        let template = Template {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            spec: Json::of(spec)?,
+            created_at: at,
+            updated_at: at,
+        };
+        self.store.create_template(&template).await?;
+        Ok(template)
+    }
+
+    /// One template.
+    pub async fn template(&self, id: &str) -> Result<Template, ControlError> {
+        match self.store.template(id).await {
+            Err(StoreError::NotFound { .. }) => Err(ControlError::NotFound { what: "template" }),
+            other => Ok(other?),
+        }
+    }
+
+    /// All of them, by id.
+    pub async fn templates(
+        &self,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Template>, ControlError> {
+        Ok(self.store.templates(after, limit).await?)
+    }
+
+    /// Changes a template. Sessions that were made from it stay as they are.
+    pub async fn update_template(
+        &self,
+        id: &str,
+        name: &str,
+        spec: &TemplateSpec,
+    ) -> Result<Template, ControlError> {
+        self.check_template(spec)?;
+        let old = self.template(id).await?;
+        let template = Template { name: name.to_owned(), spec: Json::of(spec)?, updated_at: now(), ..old };
+        self.store.update_template(&template).await?;
+        Ok(template)
+    }
+
+    /// Removes a template that no session needs.
+    pub async fn delete_template(&self, id: &str) -> Result<(), ControlError> {
+        self.template(id).await?;
+        Ok(self.store.delete_template(id).await?)
+    }
+
+    fn check_template(&self, spec: &TemplateSpec) -> Result<(), ControlError> {
+        for language in &spec.languages {
+            self.engine.catalogue().by_name(language)?;
+        }
+        self.engine.check_limits(spec.limits)?;
+        Ok(())
+    }
+
+    /// Makes the templates that are there from the beginning, where they never were.
+    pub(super) async fn seed_templates(&self) -> Result<(), ControlError> {
+        if !self.store.templates(None, 1).await?.items.is_empty() {
+            return Ok(());
+        }
+        for (id, name, description, languages) in SEEDS {
+            let spec = TemplateSpec {
+                description: description.into(),
+                languages: languages.iter().map(|&language| language.into()).collect(),
+                ..TemplateSpec::default()
+            };
+            match self.create_template(id, name, &spec).await {
+                // Another server was faster.
+                Ok(_) | Err(ControlError::Store(StoreError::Conflict { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
