@@ -44,7 +44,7 @@ pub use nodes::{Node, NodeStatus};
 #[cfg(feature = "s3")]
 pub use objects::S3Settings;
 pub use objects::{Content, Listed, ObjectKey, Objects, Stored};
-pub use page::{Cursor, MAX_PAGE, Page};
+pub use page::{Cursor, MAX_PAGE, MOST_COUNTED, Page};
 pub use retention::{Pruned, Retention};
 pub use session::{Session, SessionMode, SessionStatus, Transition};
 pub use sessions::SessionFilter;

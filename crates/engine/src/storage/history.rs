@@ -8,7 +8,7 @@ use super::execution::{ExecutionStatus, Progress, StoredExecution, Submission};
 use super::executions::{OVER, WHAT};
 use super::json::Json;
 use super::objects::{Content, ObjectKey};
-use super::page::{Cursor, Page, fetch, page};
+use super::page::{Cursor, MOST_COUNTED, Page, fetch, page};
 use super::statement::{Columns, Statement, Value, values};
 use futures_util::TryStreamExt;
 use sqlx::any::AnyRow;
@@ -46,6 +46,21 @@ pub(crate) static OF_SESSION_UNFINISHED: Statement =
     unfinished!("WHERE owner = ? AND session_id = ? AND id < ? ORDER BY id DESC LIMIT ?");
 pub(crate) static ALL_UNFINISHED: Statement = unfinished!("WHERE id > ? ORDER BY id LIMIT ?");
 static DELETE: Statement = Statement::new("DELETE FROM executions WHERE id = ?");
+pub(crate) static COUNT: Statement = Statement::new(
+    "SELECT COUNT(*) FROM (SELECT id FROM executions WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?) AS some",
+);
+pub(crate) static COUNT_UNFINISHED: Statement = Statement::new(
+    "SELECT COUNT(*) FROM (SELECT id FROM unfinished_executions WHERE owner = ? AND id < ? \
+     ORDER BY id DESC LIMIT ?) AS some",
+);
+pub(crate) static COUNT_OF_SESSION: Statement = Statement::new(
+    "SELECT COUNT(*) FROM (SELECT id FROM executions WHERE owner = ? AND session_id = ? AND id < ? \
+     ORDER BY id DESC LIMIT ?) AS some",
+);
+pub(crate) static COUNT_OF_SESSION_UNFINISHED: Statement = Statement::new(
+    "SELECT COUNT(*) FROM (SELECT id FROM unfinished_executions WHERE owner = ? AND session_id = ? AND id < ? \
+     ORDER BY id DESC LIMIT ?) AS some",
+);
 
 /// A page of executions ends early when it holds this much: a thousand of the longest would not fit into memory.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
@@ -101,6 +116,22 @@ impl Store {
         let mut page = page(list.rows, limit, |row| Cursor::behind(&row.submission.id));
         page.next = page.next.or(end.map(Cursor::behind));
         Ok(page)
+    }
+
+    /// How many executions this owner has, or one of its sessions, up to [`MOST_COUNTED`].
+    pub async fn count_executions(&self, owner: &str, session: Option<&str>) -> Result<i64, StoreError> {
+        let (first, second, values) = match session {
+            Some(session) => (
+                &COUNT_OF_SESSION_UNFINISHED,
+                &COUNT_OF_SESSION,
+                values![owner, session, END, MOST_COUNTED],
+            ),
+            None => (&COUNT_UNFINISHED, &COUNT, values![owner, END, MOST_COUNTED]),
+        };
+        let read = |row: &AnyRow| Columns::of(row).next::<i64>();
+        let unfinished = self.one(first, values.clone(), read).await?.unwrap_or(0);
+        let finished = self.one(second, values, read).await?.unwrap_or(0);
+        Ok((unfinished + finished).min(MOST_COUNTED))
     }
 
     /// Rows, but no more than fit into memory.

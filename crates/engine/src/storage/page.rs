@@ -49,6 +49,9 @@ impl Cursor {
 
 const WRONG: StoreError = StoreError::Invalid { field: "cursor", message: "was not made by this server" };
 
+/// Nobody counts further than this: a list of a million rows shall not cost more than one of a few thousand.
+pub const MOST_COUNTED: i64 = 10_000;
+
 /// As many rows as a page of this size takes, and one to see whether there are more.
 pub(crate) fn fetch(limit: usize) -> i64 {
     limit.clamp(1, MAX_PAGE) as i64 + 1

@@ -3,10 +3,11 @@
 use super::change::Change;
 use super::claims::{Claim, Claimed};
 use super::error::StoreError;
-use super::page::{Cursor, Page, fetch, page};
+use super::page::{Cursor, MOST_COUNTED, Page, fetch, page};
 use super::session::{Session, SessionStatus, Transition};
-use super::statement::{Statement, Value, values};
+use super::statement::{Columns, Statement, Value, values};
 use super::{Store, bounds};
+use sqlx::any::AnyRow;
 
 const WHAT: &str = "session";
 const MISSING: StoreError = StoreError::NotFound { what: WHAT };
@@ -70,6 +71,14 @@ pub(crate) static LIST: Statement = select!(
 pub(crate) static LIST_STATUS: Statement = select!(
     "WHERE owner = ? AND status = ? AND created_at <= ? AND (created_at < ? OR id < ?) \
      AND (? = '' OR template = ?) ORDER BY created_at DESC, id DESC LIMIT ?"
+);
+pub(crate) static COUNT: Statement = Statement::new(
+    "SELECT COUNT(*) FROM (SELECT id FROM sessions WHERE owner = ? AND created_at <= ? \
+     AND (? = '' OR template = ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS some",
+);
+pub(crate) static COUNT_STATUS: Statement = Statement::new(
+    "SELECT COUNT(*) FROM (SELECT id FROM sessions WHERE owner = ? AND status = ? AND created_at <= ? \
+     AND (? = '' OR template = ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS some",
 );
 pub(crate) static HISTORY: Statement = Statement::new(
     "SELECT number, from_status, to_status, at, reason FROM session_states \
@@ -146,6 +155,18 @@ impl Store {
         };
         let rows = self.all(statement, first.into_iter().chain(behind).collect(), Session::read).await?;
         Ok(page(rows, limit, |row| Cursor::behind_pair(row.created_at, &row.id)))
+    }
+
+    /// How many sessions of this owner there are, up to [`MOST_COUNTED`].
+    pub async fn count_sessions(&self, owner: &str, filter: SessionFilter<'_>) -> Result<i64, StoreError> {
+        let template = filter.template.unwrap_or_default();
+        let rest = values![i64::MAX, template, template, MOST_COUNTED];
+        let (statement, first) = match filter.status {
+            Some(status) => (&COUNT_STATUS, values![owner, status]),
+            None => (&COUNT, values![owner]),
+        };
+        let read = |row: &AnyRow| Columns::of(row).next::<i64>();
+        Ok(self.one(statement, first.into_iter().chain(rest).collect(), read).await?.unwrap_or(0))
     }
 
     /// Sessions of every owner in this state whose time is over at this moment, the most overdue first. With
