@@ -119,3 +119,56 @@ fn running(settings: &Settings, loading: &mut Loading<'_>) {
         refuse(loading, &["isolation.network", "isolation.allow_host_network"], message, hint);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::{Sources, load};
+
+    /// Where settings do not go together, the one that is named.
+    fn named(flags: &[(&str, &str)]) -> Vec<String> {
+        let problems =
+            load(&Sources::nowhere().flags(flags)).map_or_else(|problems| problems.0, |_| Vec::new());
+        problems.into_iter().filter_map(|problem| problem.key).collect()
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let cases: [(&[(&str, &str)], &str); 12] = [
+            (&[("server.host", "0.0.0.0")], "server.host"),
+            (&[("server.host", "example.org"), ("server.token", "t")], "server.host"),
+            (&[("server.host", "::"), ("server.allow_remote", "true")], "server.host"),
+            (&[("pool.min", "9")], "pool.min"),
+            (&[("executions.retry_base", "11s")], "executions.retry_base"),
+            (&[("isolation.network", "host")], "isolation.network"),
+            (&[("storage.s3_access_key_id", "x")], "storage.s3_access_key_id"),
+            (&[("storage.s3_secret_access_key", "x")], "storage.s3_secret_access_key"),
+            (&[("limits.timeout", "61m")], "limits.timeout"),
+            (&[("limits.pids", "10"), ("limits.max_pids", "9")], "limits.pids"),
+            (&[("limits.disk", "65M"), ("limits.memory", "64M")], "limits.disk"),
+            (&[("limits.output", "65M")], "limits.output"),
+        ];
+        for (flags, key) in cases {
+            assert_eq!(named(flags), [key], "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn what_goes_together_is_not() {
+        let cases: [&[(&str, &str)]; 6] = [
+            &[("server.host", "::1")],
+            &[("server.host", "[::1]")],
+            &[("server.host", "0.0.0.0"), ("server.unix_socket", "/run/x.sock")],
+            &[("server.host", "0.0.0.0"), ("server.allow_remote", "true"), ("server.token", "t")],
+            &[("isolation.network", "host"), ("isolation.allow_host_network", "true")],
+            &[("limits.timeout", "61m"), ("limits.max_timeout", "2h")],
+        ];
+        for flags in cases {
+            assert_eq!(named(flags), [""; 0], "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_wrong_by_itself_is_told_once() {
+        assert_eq!(named(&[("pool.min", "9"), ("pool.max", "many")]), ["pool.max"]);
+    }
+}

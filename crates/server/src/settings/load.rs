@@ -296,3 +296,6 @@ impl Sources {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

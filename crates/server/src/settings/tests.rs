@@ -5,6 +5,7 @@ use super::generate::written;
 use super::kind::Given;
 use super::*;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -90,7 +91,7 @@ fn any_setting() -> impl Strategy<Value = (&'static Key, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn every_setting_is_the_same_by_file_variable_and_flag((key, text) in any_setting()) {
@@ -124,6 +125,8 @@ proptest! {
 
     #[test]
     fn later_places_win((key, text) in any_setting(), from in 0usize..8) {
+        // Of these there are two or none.
+        prop_assume!(from != 0 || !key.path.starts_with("storage.s3_"));
         let value = key.read(&Given::Text(text.clone())).unwrap();
         let mut sources = Sources::nowhere().flags(&company(key));
         let mut expected = Origin::Default;
@@ -149,15 +152,13 @@ proptest! {
 fn every_setting_changes_what_the_server_sees() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for key in catalogue() {
-        let around = Sources::nowhere().flags(&company(key));
-        let before = load(&around).unwrap();
-        let changes = (0..200).any(|_| {
-            let text = texts(key).new_tree(&mut runner).unwrap();
-            let text = proptest::strategy::ValueTree::current(&text);
-            let after = load(&around.clone().flags(&[(key.path, &text)])).unwrap();
-            after.settings != before.settings
-        });
-        assert!(changes, "{} changes nothing", key.path);
+        let seen = |text: String| {
+            let flags = [company(key), vec![(key.path, text.as_str())]].concat();
+            load(&Sources::nowhere().flags(&flags)).unwrap_or_else(|e| panic!("{}: {e}", key.path)).settings
+        };
+        let mut text = || texts(key).new_tree(&mut runner).unwrap().current();
+        let first = seen(text());
+        assert!((0..100).any(|_| seen(text()) != first), "{} changes nothing", key.path);
     }
 }
 
