@@ -153,6 +153,12 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_no_host_and_port() {
+        let told = load(&Sources::nowhere().flags(&[("server.host", "127.0.0.1:9000")])).unwrap_err();
+        assert!(told.0[0].message.contains("server.port"), "{told}");
+    }
+
+    #[test]
     fn what_goes_together_is_not() {
         let cases: [&[(&str, &str)]; 6] = [
             &[("server.host", "::1")],

@@ -49,12 +49,8 @@ pub(super) struct Line {
 /// Which file is read, if any, and what is to be said about others.
 pub(super) fn locate(sources: &Sources) -> (Option<PathBuf>, Vec<String>) {
     let mut notes = Vec::new();
-    let named = sources.file.clone().or_else(|| {
-        let variable = sources.variables.get("SANDBOXD_CONFIG").filter(|path| !path.is_empty());
-        variable.map(PathBuf::from)
-    });
-    if named.is_some() {
-        return (named.map(|path| sources.folder.join(path)), notes);
+    if let Some(path) = named(sources) {
+        return (Some(sources.folder.join(path)), notes);
     }
     let home = sources.home().map(|home| home.join(".config/sandboxd"));
     let folders = [Some(sources.folder.clone()), home, Some(sources.system.clone())];
@@ -78,12 +74,17 @@ pub(super) fn locate(sources: &Sources) -> (Option<PathBuf>, Vec<String>) {
     (None, notes)
 }
 
+/// The file that somebody named.
+fn named(sources: &Sources) -> Option<PathBuf> {
+    let variable = || sources.variables.get("SANDBOXD_CONFIG").filter(|path| !path.is_empty());
+    sources.file.clone().or_else(|| variable().map(PathBuf::from))
+}
+
 /// Reads a file. What is wrong with it as a whole ends the reading; what is wrong with a line does not.
 pub(super) fn read(path: &Path, sources: &Sources) -> Result<(Vec<Line>, Vec<Problem>), Vec<Problem>> {
     let shown = path.display();
     let wrong = |wrong: Wrong| vec![Problem::at(format!("`{shown}`"), wrong)];
-    let was_named = sources.file.is_some() || sources.variables.contains_key("SANDBOXD_CONFIG");
-    let text = open(path, !was_named).map_err(wrong)?;
+    let text = open(path, named(sources).is_none()).map_err(wrong)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let parsed = match path.extension().and_then(|ending| ending.to_str()) {
         Some("toml") => toml::parse(text),
@@ -207,9 +208,12 @@ pub(super) fn secret(path: &Path) -> Result<String, Wrong> {
     let cannot = |error: std::io::Error| Wrong::new(format!("`{}` cannot be read: {error}", path.display()));
     let mut file = File::open(path).map_err(cannot)?;
     let meta = file.metadata().map_err(cannot)?;
-    if meta.mode() & 0o077 != 0 || !is_trusted(&meta) {
-        let hint = format!("`chmod 600 {}`, as its owner", path.display());
+    if meta.mode() & 0o077 != 0 {
+        let hint = format!("`chmod 600 {}`", path.display());
         return Err(Wrong::new(format!("others can read `{}`", path.display())).hint(hint));
+    }
+    if !is_trusted(&meta) {
+        return Err(Wrong::new(format!("`{}` belongs to somebody else", path.display())));
     }
     let mut text = String::new();
     file.by_ref().take(MOST).read_to_string(&mut text).map_err(cannot)?;

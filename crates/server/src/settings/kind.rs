@@ -210,7 +210,10 @@ impl Kind {
             }
             Kind::Size { least, most: u64::MAX } => format!("a size of at least `{}`", size(least)),
             Kind::Size { least, most } => format!("a size from `{}` to `{}`", size(least), size(most)),
-            Kind::Cores { .. } => "cores, such as `1`, `0.5`, `500m` or `50%`".into(),
+            Kind::Cores { least, most } => {
+                let cores = |millis| Value::Cores(millis).written();
+                format!("cores from `{}` to `{}`, such as `0.5`, `500m` or `50%`", cores(least), cores(most))
+            }
             Kind::Text => "a text".into(),
             Kind::Choice(known) => format!("one of {}", quoted(known)),
             Kind::List => "a list of texts".into(),
@@ -244,7 +247,7 @@ fn choose(text: &str, known: &'static [&'static str]) -> Result<&'static str, Wr
     found.copied().ok_or_else(|| {
         let hint = match super::nearest::nearest(text, known.iter().copied()) {
             Some(word) => format!("did you mean `{word}`?"),
-            None => format!("choose of {}", quoted(known)),
+            None => format!("choose one of {}", quoted(known)),
         };
         Wrong::new(format!("`{text}` is none of the choices")).hint(hint)
     })
@@ -341,7 +344,7 @@ mod tests {
         assert_eq!(read(kind, "templte").unwrap_err().hint.as_deref(), Some("did you mean `template`?"));
         assert_eq!(
             read(kind, "everybody").unwrap_err().hint.as_deref(),
-            Some("choose of `template`, `owner`, `off`")
+            Some("choose one of `template`, `owner`, `off`")
         );
     }
 

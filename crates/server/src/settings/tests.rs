@@ -53,6 +53,7 @@ fn texts(key: &'static Key) -> BoxedStrategy<String> {
             near(least).prop_map(|n| n.to_string()).boxed()
         }
         ("limits.cpus", _) => (10u64..=1000).prop_map(|n| format!("{n}m")).boxed(),
+        ("server.host", _) => "[a-z][a-z0-9.-]{0,20}".boxed(),
         ("server.allowed_hosts", _) => "[a-z]{1,9}(,[a-z.]{1,9}){0,3}".boxed(),
         ("server.allowed_origins", _) => "https://[a-z]{1,9}(,http://[a-z.]{1,9}:8080){0,3}".boxed(),
         ("pool.languages", _) => "(python|node|ruby)(, bash)?".boxed(),

@@ -12,14 +12,16 @@ section! {
     /// Where the server listens, and what it takes from a connection
     server: Server {
         /// Address to listen on; one that is not this host's own loopback needs `allow_remote` and `token`
-        host: String = Key::of(Text).usual("127.0.0.1").also(&["HOST", "SANDBOXRUNNER_SERVER_ADDRESS"], Address);
+        host: String = Key::of(Text).usual("127.0.0.1").check(host)
+            .also(&["HOST", "SANDBOXRUNNER_SERVER_ADDRESS"], Address);
         /// TCP port to listen on; 0 lets the system choose one
         port: u16 = Key::of(Whole { least: 0, most: 65_535 }).usual("8000")
             .also(&["PORT", "SANDBOXRUNNER_SERVER_PORT"], Same);
         /// Unix socket to listen on instead, for this user only
-        unix_socket: Option<PathBuf> = Key::of(Path).unset("none", "/run/sandboxd/sandboxd.sock");
+        unix_socket: Option<PathBuf> = Key::of(Path).unset("none", "/run/sandboxd/sandboxd.sock").check(socket);
         /// Token of the operator
-        token: Option<Secret> = Key::of(Kind::Secret).unset("one is made and kept in `state.dir`", "file:/etc/sandboxd/token");
+        token: Option<Secret> = Key::of(Kind::Secret)
+            .unset("one is made and kept in `state.dir`", "file:/etc/sandboxd/token");
         /// Allow addresses that others can reach
         allow_remote: bool = Key::of(Flag).usual("false");
         /// Names by which clients may call the server, beside those of loopback
@@ -76,6 +78,26 @@ section! {
         timeout: Duration = Key::of(Time { least: 100, most: 5 * MINUTE, never: false }).usual("10s");
         /// How often a call is tried in all
         attempts: u32 = Key::of(Whole { least: 1, most: 20 }).usual("5");
+    }
+}
+
+/// An address or a name, and nothing else.
+fn host(value: &Value) -> Result<(), String> {
+    let Value::Text(host) = value else { return Ok(()) };
+    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    match is_address || !host.contains(|c: char| !c.is_ascii_alphanumeric() && !"-._".contains(c)) {
+        true => Ok(()),
+        false => Err(format!("`{host}` is no address; the port is `server.port`")),
+    }
+}
+
+/// The kernel's own bound.
+fn socket(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Text(path) if path.len() > 107 => {
+            Err("is longer than the 107 bytes a socket's path may have".into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -13,7 +13,12 @@ section! {
     limits: Limits {
         /// Wall time of a run that does not ask for one
         timeout: Option<Duration> = Key::of(WALL).unset("30s, or the language's", "30s").also(
-            &["DEFAULT_TIMEOUT", "SANDBOX_TIMEOUT_SECONDS", "EXECUTION_TIMEOUT", "SANDBOXRUNNER_TOOLS_DEFAULT_TIMEOUT"],
+            &[
+                "DEFAULT_TIMEOUT",
+                "SANDBOX_TIMEOUT_SECONDS",
+                "EXECUTION_TIMEOUT",
+                "SANDBOXRUNNER_TOOLS_DEFAULT_TIMEOUT",
+            ],
             Same,
         );
         /// CPU time of a run that does not ask for one, all processes together
@@ -28,7 +33,8 @@ section! {
             Same,
         );
         /// Processes and threads of a run that does not ask for any
-        pids: Option<u64> = Key::of(PIDS).unset("128, or the language's", "128").also(&["SANDBOX_MAX_USER_PROGRESS"], Same);
+        pids: Option<u64> = Key::of(PIDS).unset("128, or the language's", "128")
+            .also(&["SANDBOX_MAX_USER_PROGRESS"], Same);
         /// Storage of a run that does not ask for any, part of its memory
         disk: Option<u64> = Key::of(DISK).unset("half of the memory", "256M")
             .also(&["DEFAULT_DISK", "SANDBOXRUNNER_SANDBOX_DEFAULT_RESOURCES_DISK_LIMIT"], Same);
@@ -37,7 +43,8 @@ section! {
         /// Open files of one process of a run that does not ask for a number
         open_files: Option<u64> = Key::of(OPEN_FILES).unset("1024", "1024");
         /// Output kept of each stream of a run that does not ask for any
-        output: Option<u64> = Key::of(OUTPUT).unset("8M", "8M").also(&["SANDBOXRUNNER_TOOLS_MAX_OUTPUT_SIZE"], Same);
+        output: Option<u64> = Key::of(OUTPUT).unset("8M", "8M")
+            .also(&["SANDBOXRUNNER_TOOLS_MAX_OUTPUT_SIZE"], Same);
         /// Longest wall time a run may ask for
         max_timeout: Duration = Key::of(WALL).usual("1h").also(&["SANDBOXD_MAX_TIMEOUT", "MAX_TIMEOUT"], Same);
         /// Most CPU time a run may ask for
@@ -86,7 +93,7 @@ fn millis(millis: u64) -> Value {
 }
 
 impl Limits {
-    /// What a run gets where neither its request says, for [`Wanted::or`].
+    /// What a run gets where its request says nothing, for [`Wanted::or`].
     pub fn wanted(&self) -> Wanted {
         Wanted {
             timeout_ms: self.timeout.map(in_millis),

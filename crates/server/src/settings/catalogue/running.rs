@@ -30,7 +30,8 @@ section! {
         /// Pause before the second try
         retry_base: Duration = Key::of(PAUSE).usual("1s").also(&["RETRY_BACKOFF_BASE"], Same);
         /// How much longer each further pause is
-        retry_factor: f64 = Key::of(Decimal { least: 1.0, most: 10.0 }).usual("2").also(&["RETRY_BACKOFF_FACTOR"], Same);
+        retry_factor: f64 = Key::of(Decimal { least: 1.0, most: 10.0 }).usual("2")
+            .also(&["RETRY_BACKOFF_FACTOR"], Same);
         /// Longest pause
         retry_max: Duration = Key::of(PAUSE).usual("10s").also(&["MAX_RETRY_BACKOFF"], Same);
         /// Bytes kept of a live stream, for clients that come back

@@ -38,14 +38,17 @@ section! {
             "s3://sandboxd/objects",
         ).also(&["S3_BUCKET"], Bucket);
         /// Address of the object store, if it is not Amazon's
-        s3_endpoint: Option<String> = Key::of(Url).unset("Amazon's", "https://s3.example.org").also(&["S3_ENDPOINT_URL"], Same);
+        s3_endpoint: Option<String> = Key::of(Url).unset("Amazon's", "https://s3.example.org")
+            .also(&["S3_ENDPOINT_URL"], Same);
         /// Region of the object store
         s3_region: Option<String> = Key::of(Text).unset("`us-east-1`", "eu-central-1").also(&["S3_REGION"], Same);
         /// Name of the key for the object store
-        s3_access_key_id: Option<Secret> = Key::of(Kind::Secret).unset("the role of the machine", "file:/etc/sandboxd/s3-id")
+        s3_access_key_id: Option<Secret> = Key::of(Kind::Secret)
+            .unset("the role of the machine", "file:/etc/sandboxd/s3-id")
             .also(&["S3_ACCESS_KEY_ID"], Same);
         /// The key for the object store
-        s3_secret_access_key: Option<Secret> = Key::of(Kind::Secret).unset("the role of the machine", "file:/etc/sandboxd/s3-key")
+        s3_secret_access_key: Option<Secret> = Key::of(Kind::Secret)
+            .unset("the role of the machine", "file:/etc/sandboxd/s3-key")
             .also(&["S3_SECRET_ACCESS_KEY"], Same);
         /// Output of up to this size, of each stream, is kept in the database
         inline_output: usize = Key::of(Size { least: 0, most: MIB }).usual("64K");

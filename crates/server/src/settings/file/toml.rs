@@ -55,13 +55,15 @@ mod tests {
 
     #[test]
     fn values_become_texts_with_their_lines() {
-        let node = parse("[a]\nb = 0x10\nc = 1_000\nd = 0.5\ne = \"x\"\nf = [\"y\", \"z\"]\n").ok().unwrap();
+        let node =
+            parse("[a]\nb = 0x10\nc = 1_000\nd = 0.5\ne = \"x\"\nf = [\"y\", \"z\"]\ng = -1\n").ok().unwrap();
         let What::Map(top) = node.what else { panic!() };
         let What::Map(pairs) = &top[0].1.what else { panic!() };
         let shown: Vec<String> =
             pairs.iter().map(|(name, node)| format!("{name} {} {:?}", node.line, node.what)).collect();
         assert_eq!(shown[..3], [r#"b 2 Text("16")"#, r#"c 3 Text("1000")"#, r#"d 4 Text("0.5")"#]);
         assert!(shown[4].starts_with("f 6 List("), "{shown:?}");
+        assert_eq!(shown[5], r#"g 7 Text("-1")"#);
     }
 
     #[test]

@@ -130,6 +130,26 @@ fn an_empty_variable_of_ours_is_an_error_and_one_from_before_is_none() {
 }
 
 #[test]
+fn a_slip_in_a_ceiling_is_no_missing_ceiling() {
+    let told = load(&Sources::nowhere().env("SANDBOXD_MAX_MEMROY", "64M")).unwrap_err();
+    assert_eq!(told.0[0].hint.as_deref(), Some("did you mean `SANDBOXD_MAX_MEMORY`?"));
+    let other = load(&Sources::nowhere().env("SANDBOXD_COLOUR", "red")).unwrap();
+    assert!(other.notes.iter().any(|note| note.contains("SANDBOXD_COLOUR")));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_file_is_too_strange(text in r"([a-z]{1,6}|server|port|limits|[:=\-\[\]{}#&*!|>'\x22,.~?%@ \t\n]|[0-9]{1,3}|\PC){0,60}") {
+        for name in ["s.yaml", "s.toml"] {
+            let (_folder, path) = file(name, &text);
+            if let Err(problems) = load(&Sources::nowhere().file(&path)) {
+                proptest::prop_assert!(!problems.0.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_no_text_is_refused() {
     use std::os::unix::ffi::OsStringExt;
     let mut sources = Sources::nowhere();

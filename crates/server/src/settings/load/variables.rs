@@ -4,7 +4,7 @@ use super::{Loading, Origin};
 use crate::settings::catalogue::{catalogue, sections};
 use crate::settings::founding::{self, Unit};
 use crate::settings::key::Key;
-use crate::settings::kind::{Given, Wrong, flag};
+use crate::settings::kind::{Given, Kind, Wrong, flag};
 use crate::settings::nearest::nearest;
 use crate::settings::problem::Problem;
 
@@ -89,7 +89,7 @@ impl<'a> Loading<'a> {
 
     fn take(&mut self, key: &'static Key, name: &str, text: &str) {
         let origin = Origin::Variable(name.into());
-        if text.starts_with("tcp://") {
+        if text.starts_with("tcp://") && matches!(key.kind, Kind::Whole { .. }) {
             let wrong = Wrong::new(format!("`{text}` is what Kubernetes says about a service of that name"));
             let hint = "rename the service, or set `enableServiceLinks: false` for the pod";
             return self.refuse(key.path, origin, wrong.hint(hint));
@@ -127,7 +127,8 @@ impl<'a> Loading<'a> {
             let is_ours = |(section, _): &(&str, _)| {
                 rest.strip_prefix(&section.to_uppercase()).is_some_and(|rest| rest.starts_with('_'))
             };
-            let meant = nearest(name, own.iter().map(String::as_str).chain(OTHERS));
+            let known = own.iter().map(String::as_str).chain(also.iter().copied()).chain(OTHERS);
+            let meant = nearest(name, known);
             match (sections().iter().any(is_ours), meant) {
                 (false, None) => self.notes.push(format!("`{name}` is not read: there is no such setting")),
                 (_, meant) => {
