@@ -130,6 +130,21 @@ fn a_file_that_others_can_write_is_refused() {
 }
 
 #[test]
+fn a_file_of_somebody_else_counts_only_when_it_is_named() {
+    let Some(root) = Sandboxd::root() else { return };
+    let home = root.folder();
+    let root = root.living_in(home.path());
+    let folder = home.path().join(".config/sandboxd");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = Sandboxd::plain().write(&folder.join("sandboxd.yaml"), "server: {port: 1}\n");
+    let out = root.command(["config", "show"]).out();
+    out.exits(2)
+        .complains_of("belongs to somebody else")
+        .must(out.complaint().contains("--config"), "the way out");
+    root.command(["config", "show", "--config"]).flag(&path).out().exits(0);
+}
+
+#[test]
 fn files_are_found_in_their_order() {
     let who = Sandboxd::plain();
     let home = who.folder();

@@ -53,6 +53,16 @@ fn files_that_cannot_be_read_or_understood_are_refused() {
 }
 
 #[test]
+fn a_file_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, path) = file("s.yaml", "");
+    for (mode, is_fine) in [(0o600, true), (0o644, true), (0o664, false), (0o646, false)] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(load(&Sources::nowhere().file(&path)).is_ok(), is_fine, "{mode:o}");
+    }
+}
+
+#[test]
 fn an_empty_file_or_section_is_fine() {
     for (name, text) in
         [("s.yaml", ""), ("s.yaml", "\u{feff}# nothing\n"), ("s.yaml", "server:\n"), ("s.toml", "")]
