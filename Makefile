@@ -2,7 +2,7 @@
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 BIN  := target/release
 
-.PHONY: build run test attacks lint fmt bench deny fuzz clean
+.PHONY: build run test attacks lint fmt bench config validate-config deny fuzz clean
 
 build: ## leaves sandboxd, sandbox-run, sandbox-executor and libsandbox_zygote.so in target/release/
 	scripts/setup build
@@ -36,6 +36,12 @@ fmt:
 bench: build ## side by side with the bare command and its peers, in one run; writes bench/results.json and .svg
 	scripts/setup tools
 	$(BIN)/sandboxd bench --save bench/results.json --svg bench/results.svg
+
+config: build ## writes sandboxd.yaml, with every setting commented out
+	$(BIN)/sandboxd config generate -o sandboxd.yaml
+
+validate-config: build ## says everything that is wrong with the settings the server would find
+	$(BIN)/sandboxd config validate
 
 deny: ## licences, bans and sources of everything we depend on
 	cargo deny --locked check bans licenses sources

@@ -56,7 +56,7 @@ fn help_names_every_option_and_the_version_is_one_line() {
     version
         .exits(0)
         .must(version.text().starts_with("sandboxd ") && version.text().lines().count() == 1, "one line");
-    for command in ["run", "languages", "doctor", "demo", "completions", "man"] {
+    for command in ["run", "languages", "doctor", "demo", "config", "completions", "man"] {
         let top = who.command(["--help"]).out();
         top.exits(0).must(top.text().contains(command), command);
         who.command([command, "--help"]).out().exits(0).is_quiet();
@@ -84,9 +84,15 @@ fn completions_are_scripts() {
 fn the_manual_is_a_page() {
     let out = Sandboxd::plain().command(["man"]).out();
     out.exits(0).is_quiet();
-    for part in
-        [".TH sandboxd", ".SH NAME", ".SH ENVIRONMENT", "SANDBOXD_CACHE_DIR", "SANDBOXD_MAX_MEMORY", "unsafe"]
-    {
+    for part in [
+        ".TH sandboxd",
+        ".SH NAME",
+        ".SH ENVIRONMENT",
+        "SANDBOXD_CACHE_DIR",
+        "SANDBOXD_MAX_MEMORY",
+        "unsafe",
+        "CONFIG GENERATE",
+    ] {
         out.must(out.text().contains(part), part);
     }
     if Command::new("man").arg("--version").output().is_ok() {
@@ -150,6 +156,8 @@ fn a_reader_that_leaves_is_no_failure_of_ours() {
         ["languages", "--json"],
         ["doctor", ""],
         ["doctor", "--json"],
+        ["config", "generate"],
+        ["config", "show --all --json"],
         ["man", ""],
         ["demo", "--json"],
     ] {

@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// All take turns in one run; the ratio to the bare command is the result. Says which targets are reached.
     /// `scripts/setup tools` installs what is compared.
     Bench(BenchArgs),
+    /// Write, check and show the settings of the server
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print a completion script for a shell
     ///
     /// For bash: `sandboxd completions bash > ~/.local/share/bash-completion/completions/sandboxd`
@@ -159,6 +162,80 @@ pub(crate) struct RunArgs {
     /// Afterwards print what the run used and what protected the host
     #[arg(long, conflicts_with_all = ["json", "quiet"], help_heading = "Output")]
     pub(crate) metrics: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Write a file with every setting, what it is for and its default, all commented out
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Generate {
+        /// File to write, instead of printing
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+        /// What to write it in [default: by the ending of FILE, else yaml]
+        #[arg(long, value_enum)]
+        format: Option<ConfigFormat>,
+        /// Overwrite FILE if it is there
+        #[arg(short, long, requires = "output")]
+        force: bool,
+    },
+    /// Check the settings, and say everything that is wrong with them
+    ///
+    /// Looks at what the server would look at: the file, the environment, and values given here. The exit code is 0
+    /// when all is well, else 2.
+    Validate {
+        /// File to check, instead of the one the server would find
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: Option<PathBuf>,
+        /// Set a value over file and environment; may be repeated
+        #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
+        set: Vec<(String, String)>,
+    },
+    /// Show the settings that count, and where each came from
+    ///
+    /// Without `--all` only those that somebody has set. Secrets are not shown.
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show {
+        /// File to read, instead of the one the server would find
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        config: Option<PathBuf>,
+        /// Set a value over file and environment; may be repeated
+        #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
+        set: Vec<(String, String)>,
+        /// Show defaults too
+        #[arg(short, long)]
+        all: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  sandboxd config generate -o sandboxd.yaml
+  sandboxd config generate -o /etc/sandboxd/sandboxd.toml";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  sandboxd config show --all
+  SANDBOXD_SERVER_PORT=9000 sandboxd config show
+  sandboxd config show --set limits.max_timeout=10m --json";
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigFormat {
+    /// YAML
+    Yaml,
+    /// TOML
+    Toml,
+    /// The reference page
+    #[value(hide = true)]
+    Markdown,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("there is no `=` in it; write `limits.timeout=30s`")?;
+    Ok((key.trim().into(), value.into()))
 }
 
 #[derive(Args)]

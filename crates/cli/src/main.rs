@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod config;
 mod demo;
 mod doctor;
 mod languages;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),
         Command::Bench(options) => bench::run(options),
+        Command::Config(command) => config::run(command),
         Command::Completions { shell } => page::completions(shell),
         Command::Man => page::manual(),
     };

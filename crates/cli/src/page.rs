@@ -24,20 +24,29 @@ pub(crate) fn manual() -> Result<ExitCode> {
     top.render_synopsis_section(&mut page)?;
     top.render_description_section(&mut page)?;
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-        writeln!(page, ".SH \"SANDBOXD {}\"", sub.get_name().to_uppercase())?;
-        let man = clap_mangen::Man::new(sub.clone());
-        let mut body = Vec::new();
-        man.render_synopsis_section(&mut body)?;
-        man.render_description_section(&mut body)?;
-        man.render_options_section(&mut body)?;
-        // Sections of a command are sub-sections of the page.
-        page.extend(String::from_utf8_lossy(&body).replace(".SH ", ".SS ").into_bytes());
+        section(&mut page, sub, sub.get_name())?;
+        for part in sub.get_subcommands().filter(|part| part.get_name() != "help") {
+            section(&mut page, part, &format!("{} {}", sub.get_name(), part.get_name()))?;
+        }
     }
     writeln!(page, ".SH ENVIRONMENT")?;
     for (name, meaning) in VARIABLES {
         writeln!(page, ".TP\n\\fB{name}\\fR\n{}", meaning.replace('-', "\\-"))?;
     }
     print(&page)
+}
+
+/// What there is to say about one command.
+fn section(page: &mut Vec<u8>, command: &clap::Command, name: &str) -> Result<()> {
+    writeln!(page, ".SH \"SANDBOXD {}\"", name.to_uppercase())?;
+    let man = clap_mangen::Man::new(command.clone());
+    let mut body = Vec::new();
+    man.render_synopsis_section(&mut body)?;
+    man.render_description_section(&mut body)?;
+    man.render_options_section(&mut body)?;
+    // Sections of a command are sub-sections of the page.
+    page.extend(String::from_utf8_lossy(&body).replace(".SH ", ".SS ").into_bytes());
+    Ok(())
 }
 
 fn print(bytes: &[u8]) -> Result<ExitCode> {

@@ -32,6 +32,11 @@ pub(crate) fn warn(message: &str) {
     eprintln!("{} {}", "warning:".yellow().bold(), one_line(message));
 }
 
+/// Something that is good to know.
+pub(crate) fn note(message: &str) {
+    eprintln!("{} {}", "note:".cyan().bold(), one_line(message));
+}
+
 /// What a terminal would take for a command is shown, not sent.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
