@@ -20,3 +20,26 @@ pub(super) async fn catch(request: Request, next: Next) -> Response {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt;
+
+    async fn broken() -> &'static str {
+        panic!("hunter2")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem() {
+        let router = Router::new().route("/", get(broken)).layer(from_fn(catch));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let problem = response.extensions().get::<Problem>().unwrap();
+        assert!(problem.code() == "internal" && !format!("{problem:?}").contains("hunter2"));
+    }
+}

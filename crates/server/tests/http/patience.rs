@@ -21,25 +21,27 @@ async fn trickle(stream: &mut TcpStream, byte: &[u8]) {
 #[tokio::test]
 async fn slow_heads_are_cut_and_others_are_served_meanwhile() {
     let world = World::with(strict).await;
-    let began = Instant::now();
     let mut slow = tokio::task::JoinSet::new();
     for number in 0..200 {
         let mut stream = world.connect().await;
         slow.spawn(async move {
-            // Some say nothing at all, some begin a word, some a head.
-            let begun: &[u8] = [&b""[..], b"G", b"PRI * HTTP/2", b"GET /health HTTP/1.1\r\nX: "][number % 4];
-            stream.write_all(begun).await.unwrap();
-            trickle(&mut stream, if begun.len() > 20 { b"y" } else { b"" }).await;
-            // An empty write never fails: see whether the other end is still there.
+            // Some say nothing at all, some begin a word, some a head, and some of those go on, slowly.
+            let begun = ["", "G", "PRI * HTTP/2", "GET /health HTTP/1.1\r\nX: "][number % 4];
+            stream.write_all(begun.as_bytes()).await.unwrap();
+            if number % 8 == 7 {
+                let cut = tokio::time::timeout(Duration::from_secs(10), trickle(&mut stream, b"y")).await;
+                return cut.is_ok();
+            }
             hung_up(&mut stream, Duration::from_secs(10)).await.is_some()
         });
-        if number % 50 == 0 {
-            assert_eq!(world.send("GET /health", "", "").await.status, 200);
-        }
     }
-    drop(slow);
-    assert_eq!(world.send("GET /health", "", "").await.status, 200);
-    assert!(began.elapsed() < Duration::from_secs(20));
+    for _ in 0..10 {
+        let began = Instant::now();
+        assert_eq!(world.send("GET /health", "", "").await.status, 200);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+    let cut = slow.join_all().await.into_iter().filter(|cut| *cut).count();
+    assert_eq!(cut, 200, "some may take forever");
 }
 
 #[tokio::test]
