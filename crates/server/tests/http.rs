@@ -1,4 +1,5 @@
 //! A real server on a real port, with a real database, and clients that do not behave.
+#![cfg(test)]
 
 #[path = "http/bodies.rs"]
 mod bodies;
