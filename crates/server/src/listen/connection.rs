@@ -27,6 +27,8 @@ const MOST_REFUSALS: usize = 64;
 const REFUSAL: Duration = Duration::from_millis(500);
 /// How long accepting rests when the system has run out of something.
 const REST: Duration = Duration::from_millis(50);
+/// How long a client has that was told to go because it kept us waiting.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Requests at once on one connection.
 const STREAMS: u32 = 128;
 
@@ -104,8 +106,10 @@ impl Connections {
             let _place = place;
             let _open = Open::new(state);
             let mut connection = pin!(connection);
+            // The first look at a client that keeps us waiting asks it to go, the second one cuts it off.
             let mut over = pin!(watch.over());
-            let mut told = false;
+            let mut cut = pin!(tokio::time::sleep(Duration::MAX));
+            let (mut told, mut late) = (false, false);
             loop {
                 tokio::select! {
                     ended = connection.as_mut() => {
@@ -114,7 +118,12 @@ impl Connections {
                         }
                         return;
                     }
-                    () = &mut over => {
+                    () = &mut over, if !late => {
+                        late = true;
+                        cut.as_mut().reset(tokio::time::Instant::now() + GOODBYE);
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    () = &mut cut, if late => {
                         tracing::debug!(from = %peer, "a client kept us waiting and was cut off");
                         return;
                     }
