@@ -29,6 +29,7 @@ struct Which {
 
 /// A piece of the log.
 #[derive(Serialize, ToSchema)]
+#[schema(as = AuditPage)]
 struct Lines {
     items: Vec<Line>,
     /// What to ask for next, as `after`. The same again means that there is nothing newer.

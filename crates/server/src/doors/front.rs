@@ -15,6 +15,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = ServerIndex)]
 struct Root {
     #[schema(example = "sandboxd")]
     name: &'static str,
@@ -27,6 +28,7 @@ struct Root {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = ServerLinks)]
 struct Links {
     docs: &'static str,
     openapi: &'static str,
@@ -52,6 +54,7 @@ async fn root() -> Json<Root> {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = ServerAbout)]
 struct About {
     name: &'static str,
     version: &'static str,
@@ -60,6 +63,7 @@ struct About {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = ServerConfig)]
 struct Config {
     websocket_enabled: bool,
     compression_enabled: bool,

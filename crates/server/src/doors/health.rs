@@ -75,6 +75,7 @@ async fn ready(state: State) -> Result<Json<Health>, Problem> {
 
 /// How everything does that the server needs.
 #[derive(Serialize, ToSchema)]
+#[schema(as = HealthDetailed)]
 struct Detailed {
     /// `healthy`, `warning` or `unhealthy`: that of the worst check.
     #[schema(example = "healthy")]
@@ -90,6 +91,7 @@ struct Detailed {
 
 /// A kind of sandbox that is kept.
 #[derive(Serialize, ToSchema)]
+#[schema(as = PoolShelf)]
 struct Shelf {
     /// Language of the program that waits; none where it becomes any program.
     language: Option<String>,

@@ -60,6 +60,7 @@ struct Key {
 
 /// A key and its secret, which is shown this once.
 #[derive(Serialize, ToSchema)]
+#[schema(as = KeyCreated)]
 struct Created {
     #[serde(flatten)]
     key: Key,
@@ -69,6 +70,7 @@ struct Created {
 
 /// A piece of the list of keys.
 #[derive(Serialize, ToSchema)]
+#[schema(as = KeyPage)]
 struct Keys {
     items: Vec<Key>,
     /// Where the next piece begins, as `cursor`; none at the end.

@@ -17,6 +17,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
 
 /// The numbers of this server since it was started.
 #[derive(Serialize, ToSchema)]
+#[schema(as = ServerNumbers)]
 struct Numbers {
     requests_total: u64,
     average_duration_us: f64,

@@ -20,6 +20,7 @@ const TOO_LITTLE: u64 = 100 << 20;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = HealthStatus)]
 pub(super) enum Status {
     #[default]
     Healthy,
@@ -43,6 +44,7 @@ impl Status {
 
 /// What came of a check.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = HealthCheck)]
 pub(super) struct Check {
     pub(super) status: Status,
     /// What was found.
