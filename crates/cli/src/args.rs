@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Run untrusted code safely, now
@@ -20,6 +21,7 @@ Examples:
   sandboxd run -c 'print(6 * 7)'            Python, isolated
   sandboxd run script.rb -- one two         a file, with arguments
   sandboxd run -l bash -c 'curl example.org'    fails: there is no network inside
+  sandboxd serve                            the REST API, on this machine only
   sandboxd demo                             hello in every language of this host
   sandboxd doctor                           what this host offers, and how to get more";
 
@@ -31,6 +33,14 @@ pub(crate) enum Command {
     /// its memory was, 128+N when signal N ended it, 125 when sandboxd itself failed, 2 for a wrong request.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Serve the REST API until it is told to stop
+    ///
+    /// Listens on this machine only, and always wants a token: it is made when the server is first started, and
+    /// kept in the state directory. `/docs` shows the API, `/health` says whether it is up, `/metrics` is for
+    /// Prometheus. SIGTERM or Ctrl-C ends it: requests in flight have 10 seconds. A socket that systemd passes on
+    /// is used instead of --host and --port.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// List languages: version, and whether this host has them
     Languages {
         /// Print JSON
@@ -236,6 +246,49 @@ pub(crate) enum ConfigFormat {
 fn assignment(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("there is no `=` in it; write `limits.timeout=30s`")?;
     Ok((key.trim().into(), value.into()))
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  sandboxd serve
+  curl -H \"Authorization: Bearer $(cat ~/.local/state/sandboxd/token)\" localhost:8000/health/detailed
+  sandboxd serve --port 9000 --state-dir ./state
+  sandboxd serve --unix-socket /run/user/1000/sandboxd.sock
+  sandboxd serve --host 0.0.0.0 --allow-remote --token-file token --allowed-host sandbox.example.org";
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; one that other machines can reach takes --allow-remote and --token-file as well
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
+    pub(crate) host: IpAddr,
+    /// Port to listen on; 0 for any that is free
+    #[arg(short, long, value_name = "PORT", default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// Listen on a socket in the file system instead, which only this user may use
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) unix_socket: Option<PathBuf>,
+    /// Where token, database, objects and audit log are kept [default: ~/.local/state/sandboxd, for root
+    /// /var/lib/sandboxd]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// File with a token of your own, which nobody else may read
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let other machines in, if --host says so: whoever has the token can run programs here
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+    /// A name that clients call this server by, beside `localhost`; may be repeated
+    #[arg(long = "allowed-host", value_name = "NAME")]
+    pub(crate) allowed_hosts: Vec<String>,
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
+        _ => {
+            text.trim_matches(['[', ']']).parse().map_err(|_| "not an address such as `127.0.0.1`".to_owned())
+        }
+    }
 }
 
 #[derive(Args)]

@@ -12,6 +12,7 @@ mod languages;
 mod page;
 mod report;
 mod run;
+mod serve;
 mod settings;
 mod show;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Run(options) => run::run(*options, engine),
+        Command::Serve(options) => serve::run(options),
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),

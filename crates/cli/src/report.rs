@@ -4,14 +4,21 @@ use crate::{INTERRUPTED, MISUSE, OURS};
 use anstream::eprintln;
 use engine::EngineError;
 use owo_colors::OwoColorize;
+use server::ServerError;
 use std::process::ExitCode;
 
 /// Prints an error and says which exit code it means.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<EngineError>();
+    let server = error.downcast_ref::<ServerError>();
     let message = format!("{error:#}");
-    complain(message.trim(), known.and_then(EngineError::hint));
+    let hint =
+        known.and_then(EngineError::hint).map(str::to_owned).or_else(|| server.and_then(ServerError::hint));
+    complain(message.trim(), hint.as_deref());
     match known {
+        _ if matches!(server, Some(ServerError::Remote { .. } | ServerError::Token(_))) => {
+            ExitCode::from(MISUSE)
+        }
         Some(EngineError::Cancelled) => ExitCode::from(INTERRUPTED),
         Some(EngineError::Invalid { .. }) => ExitCode::from(MISUSE),
         _ if error.downcast_ref::<std::io::Error>().is_some() => ExitCode::from(MISUSE),

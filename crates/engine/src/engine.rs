@@ -21,6 +21,7 @@ use crate::pool::{Pool, PoolSettings, ShelfReport};
 use crate::runtime::{Catalogue, Found, Runtime, find, plan};
 use jail::JailError;
 use jail::enter::Blank;
+use jail::probe::Verdict;
 use jail::spec::{HostDir, HostDirMode};
 use protocol::StepKind;
 use request::checked;
@@ -117,6 +118,16 @@ impl Engine {
         if let Some(native) = Arc::get_mut(&mut self.native) {
             native.could_not_begin(error);
         }
+    }
+
+    /// Whether sandboxes can be made, as far as can be told without making one.
+    pub async fn probe(&self) -> Result<(), EngineError> {
+        self.native.probe().await
+    }
+
+    /// How well this host isolates, layer by layer. It is tried, which takes some milliseconds.
+    pub fn verdict() -> Verdict {
+        jail::probe::host().verdict()
     }
 
     /// The languages.

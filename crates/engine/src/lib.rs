@@ -25,6 +25,7 @@ pub use cancel::Cancel;
 pub use engine::{Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};
 pub use error::EngineError;
 pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status};
+pub use jail::probe::Verdict;
 pub use jail::seccomp::Profile;
 pub use jail::spec::{Layer, Network};
 pub use output::{Exact, Text};

@@ -1,6 +1,37 @@
-//! The doors of sandboxd: REST, MCP and the pages people look at.
+//! The doors of sandboxd: REST, and the pages people look at.
 //!
-//! An empty room for now: the command line talks to the engine directly. What moves in here translates
-//! requests into engine calls and engine results into answers; it holds no logic of its own.
+//! [`Server`] listens and serves until it is told to stop. What is here translates requests into calls of the engine
+//! and of storage, and results into answers; it holds no logic of its own. A request passes the layers
+//! ([`layers`]) and then one of the doors ([`doors`]). Whatever goes wrong is a [`Problem`], which is written down in
+//! one place, in the words of the API that was asked.
 
+pub mod audit;
+mod body;
+mod caller;
+mod clock;
+mod doors;
+mod id;
+mod keys;
+mod layers;
+mod listen;
+mod lock;
+pub mod logs;
+mod metrics;
+mod options;
+mod params;
+mod problem;
+mod server;
 pub mod settings;
+mod state;
+
+pub use body::Body;
+pub use caller::{Caller, KeyLimits, Scope};
+pub use doors::openapi;
+pub use id::Id;
+pub use listen::Address;
+pub use lock::StateDir;
+pub use options::{Options, Secret};
+pub use params::Params;
+pub use problem::Problem;
+pub use server::{Server, ServerError};
+pub use state::State;

@@ -1,0 +1,53 @@
+//! All doors, in one place: a new one is one line in [`all`].
+
+mod audit;
+mod document;
+mod front;
+mod health;
+mod keys;
+mod numbers;
+mod pages;
+
+use crate::{Problem, State, layers};
+use axum::Router;
+use axum::http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+
+/// Every route there is, with its layers.
+pub(crate) fn router(state: &State) -> Router {
+    let (router, document) = all(state).split_for_parts();
+    let router = router
+        .merge(document::door(document))
+        .merge(pages::door())
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(not_this_way)
+        .with_state(state.clone());
+    layers::around(router, state)
+}
+
+/// The API in the words of OpenAPI, as JSON for people to read.
+pub fn openapi(state: &State) -> String {
+    document::text(&all(state).into_openapi())
+}
+
+fn all(state: &State) -> OpenApiRouter<State> {
+    let guarded = |door| layers::guarded(door, state);
+    OpenApiRouter::with_openapi(document::head())
+        .merge(front::door())
+        .merge(health::door())
+        .merge(guarded(health::detailed_door()))
+        .merge(if state.options().metrics_public { numbers::door() } else { guarded(numbers::door()) })
+        .merge(guarded(keys::door()))
+        .merge(guarded(audit::door()))
+}
+
+async fn nothing_here() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "route_not_found", "there is nothing at this address")
+        .hint("the page `/docs` lists what there is")
+}
+
+async fn not_this_way() -> Problem {
+    let detail = "this address does not take this method";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+        .hint("the header `Allow` of this answer lists those it takes")
+}

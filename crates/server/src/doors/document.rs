@@ -1,0 +1,74 @@
+//! The description of the API, made from the handlers themselves.
+
+use crate::State;
+use crate::problem::Facts;
+use axum::Router;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{OpenApi, SecurityRequirement};
+use utoipa::{Modify, OpenApi as _};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "sandboxd",
+        description = "Runs untrusted code safely and fast.\n\nSend the token of the server, or a key made with it, as \
+                       `Authorization: Bearer <token>` or `X-API-Key: <token>`. Whatever goes wrong is answered with \
+                       one shape, `application/problem+json`; its `code` stays the same.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+        contact()
+    ),
+    components(schemas(Facts)),
+    modifiers(&Tokens),
+    tags(
+        (name = "server", description = "What this server is and how it does"),
+        (name = "keys", description = "Who may do what"),
+        (name = "audit", description = "Who did what"),
+    )
+)]
+struct Head;
+
+/// The two ways to send a token.
+struct Tokens;
+
+impl Modify for Tokens {
+    fn modify(&self, document: &mut OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let bearer =
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("sbx_<id>_<secret>").build();
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+        let header = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-Key")));
+        components.add_security_scheme("api_key", header);
+        let none: [&str; 0] = [];
+        document.security =
+            Some(vec![SecurityRequirement::new("bearer", none), SecurityRequirement::new("api_key", none)]);
+    }
+}
+
+/// What the description says before any route.
+pub(super) fn head() -> OpenApi {
+    Head::openapi()
+}
+
+/// The description as text that is the same whenever the API is.
+pub(super) fn text(document: &OpenApi) -> String {
+    // By way of a value, whose keys are sorted.
+    let value = serde_json::to_value(document).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Where the description is.
+pub(super) fn door(document: OpenApi) -> Router<State> {
+    let text = Bytes::from(text(&document));
+    let serve = move || std::future::ready(answer(text.clone()));
+    Router::new().route("/openapi.json", get(serve.clone())).route("/api/openapi.json", get(serve))
+}
+
+fn answer(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-cache")], text).into_response()
+}

@@ -1,0 +1,25 @@
+//! `/api/v1`: programs, executions, sessions, their files, templates. Paths and fields of the founding platform, and
+//! what it lacked.
+
+mod execute;
+mod executions;
+mod files;
+mod runtimes;
+mod sessions;
+mod stream;
+mod templates;
+mod wire;
+
+use crate::State;
+use utoipa_axum::router::OpenApiRouter;
+
+pub(super) fn door() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .merge(execute::door())
+        .merge(executions::door())
+        .merge(stream::door())
+        .merge(sessions::door())
+        .merge(files::door())
+        .merge(templates::door())
+        .merge(runtimes::door())
+}

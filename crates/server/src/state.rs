@@ -1,0 +1,140 @@
+//! What every door has at hand.
+
+use crate::audit::Audit;
+use crate::keys::Keys;
+use crate::metrics::Metrics;
+use crate::{Address, Options, Problem};
+use axum::extract::{FromRef, FromRequestParts};
+use axum::http::request::Parts;
+use engine::storage::Store;
+use engine::{Engine, Verdict};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// How long what a check has found is believed: asking must not become a burden.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// What every door has at hand. A handler takes it as an argument.
+#[derive(Clone)]
+pub struct State(Arc<Inner>);
+
+struct Inner {
+    engine: Arc<Engine>,
+    store: Arc<Store>,
+    options: Options,
+    keys: Keys,
+    audit: Audit,
+    metrics: Metrics,
+    verdict: Verdict,
+    address: Address,
+    started: Instant,
+    draining: AtomicBool,
+    answers: Mutex<Option<(Instant, bool)>>,
+}
+
+impl State {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        store: Arc<Store>,
+        options: Options,
+        keys: Keys,
+        audit: Audit,
+        verdict: Verdict,
+        address: Address,
+    ) -> State {
+        let metrics = Metrics::new(&verdict);
+        State(Arc::new(Inner {
+            engine,
+            store,
+            options,
+            keys,
+            audit,
+            metrics,
+            verdict,
+            address,
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            answers: Mutex::default(),
+        }))
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    /// Storage.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.0.store
+    }
+
+    /// What the operator has set.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &Audit {
+        &self.0.audit
+    }
+
+    /// How well this host isolates, as it was when the server started.
+    pub fn verdict(&self) -> &Verdict {
+        &self.0.verdict
+    }
+
+    /// Where the server listens.
+    pub fn address(&self) -> &Address {
+        &self.0.address
+    }
+
+    /// How long the server has been up.
+    pub fn uptime(&self) -> Duration {
+        self.0.started.elapsed()
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// From now on no new work is wanted.
+    pub(crate) fn drain(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether work is wanted and storage answers.
+    pub(crate) async fn ready(&self) -> Result<(), Problem> {
+        if self.0.draining.load(Ordering::Relaxed) {
+            return Err(Problem::unavailable("the server is about to stop", BELIEVED));
+        }
+        // One asks, the others wait for what it hears.
+        let mut answers = self.0.answers.lock().await;
+        let fine = match *answers {
+            Some((at, fine)) if at.elapsed() < BELIEVED => fine,
+            _ => {
+                let fine = self.store().check().await.is_ok();
+                *answers = Some((Instant::now(), fine));
+                fine
+            }
+        };
+        if fine { Ok(()) } else { Err(Problem::unavailable("storage does not answer", BELIEVED)) }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for State
+where
+    State: FromRef<S>,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, state: &S) -> Result<State, Infallible> {
+        Ok(State::from_ref(state))
+    }
+}
