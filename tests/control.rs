@@ -171,11 +171,17 @@ fn what_is_submitted_can_be_followed_and_cancelled() {
 
         let endless = plane.submit(&me, None, python("while True: pass"), None).await.unwrap();
         let mut follow = plane.follow(&me, &endless.id, 0).await.unwrap();
-        while !follow.next().await.iter().any(|happening| matches!(happening.what, What::Started(_)) || happening.what == What::Status(ExecutionStatus::Running)) {}
+        while !follow.next().await.iter().any(|happening| {
+            matches!(happening.what, What::Started(_))
+                || happening.what == What::Status(ExecutionStatus::Running)
+        }) {}
         assert!(plane.cancel(&caller("other"), &endless.id).await.is_err());
         assert!(plane.cancel(&me, &endless.id).await.unwrap());
         let done = plane.wait(&me, &endless.id).await.unwrap();
-        assert_eq!((done.status, text(&done.record)["status"].clone()), (ExecutionStatus::Failed, "cancelled".into()));
+        assert_eq!(
+            (done.status, text(&done.record)["status"].clone()),
+            (ExecutionStatus::Failed, "cancelled".into())
+        );
         assert!(!plane.cancel(&me, &endless.id).await.unwrap());
         plane.end().await;
     });
@@ -188,22 +194,33 @@ fn a_session_keeps_its_workspace_and_nothing_else() {
         let me = caller("me");
         let new = NewSession {
             id: Some("mine".into()),
-            spec: SessionSpec { env: [("GREETING".to_owned(), "hello".to_owned())].into(), ..SessionSpec::default() },
+            spec: SessionSpec {
+                env: [("GREETING".to_owned(), "hello".to_owned())].into(),
+                ..SessionSpec::default()
+            },
             ..NewSession::default()
         };
         let (view, made) = plane.create_session(&me, new.clone(), None).await.unwrap();
-        assert!(made && view.session.status == SessionStatus::Ready && view.session.template == "python-basic");
+        assert!(
+            made && view.session.status == SessionStatus::Ready && view.session.template == "python-basic"
+        );
         assert!(matches!(plane.create_session(&me, new.clone(), None).await, Err(ControlError::Store(_))));
         let run = |code: &'static str| {
             let (plane, me) = (plane.clone(), me.clone());
             async move { text(&plane.execute(&me, Some("mine"), python(code), None).await.unwrap().record) }
         };
-        let first = run("import os\nopen('a.txt', 'w').write(os.environ['GREETING'])\nx = 1\nprint(__file__)").await;
+        let first =
+            run("import os\nopen('a.txt', 'w').write(os.environ['GREETING'])\nx = 1\nprint(__file__)").await;
         assert_eq!(first["stdout"], "/workspace/main.py\n", "{first}");
         assert_eq!(first["artifacts"].as_array().unwrap().len(), 1, "{first}");
         // The file stays, processes and variables do not, and what is not new is no artifact.
-        let second = run("print(open('a.txt').read(), 'x' in globals())\nimport os\nprint(os.listdir('.'))").await;
-        assert_eq!(second["stdout"], "hello False\n['main.py', 'a.txt']\n".replace("['main.py', 'a.txt']", second["stdout"].as_str().unwrap().lines().nth(1).unwrap()));
+        let second =
+            run("print(open('a.txt').read(), 'x' in globals())\nimport os\nprint(os.listdir('.'))").await;
+        assert_eq!(
+            second["stdout"],
+            "hello False\n['main.py', 'a.txt']\n"
+                .replace("['main.py', 'a.txt']", second["stdout"].as_str().unwrap().lines().nth(1).unwrap())
+        );
         assert_eq!(second["artifacts"].as_array().unwrap().len(), 0, "{second}");
         let list = plane.list_files(&me, "mine", "", true, None, 100).await.unwrap();
         let names: Vec<&str> = list.entries.iter().map(|entry| entry.path.as_str()).collect();
@@ -259,7 +276,9 @@ fn a_paused_session_stands_still_and_its_clock_too() {
         let me = caller("me");
         let (view, _) = plane.create_session(&me, NewSession::default(), None).await.unwrap();
         let id = view.session.id;
-        let mut program = python("import time\nfor i in range(10):\n    print(i, flush=True)\n    time.sleep(.05)\nprint('end')");
+        let mut program = python(
+            "import time\nfor i in range(10):\n    print(i, flush=True)\n    time.sleep(.05)\nprint('end')",
+        );
         program.limits = Wanted { timeout_ms: Some(2000), ..Wanted::default() };
         let accepted = plane.submit(&me, Some(&id), program, None).await.unwrap();
         let mut follow = plane.follow(&me, &accepted.id, 0).await.unwrap();
@@ -269,9 +288,11 @@ fn a_paused_session_stands_still_and_its_clock_too() {
         let refused = plane.execute(&me, Some(&id), python("print(1)"), None).await;
         assert!(matches!(refused, Err(ControlError::Conflict { .. })), "{refused:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let wrote = |seen: &[engine::control::Happening]| seen.iter().any(|h| matches!(h.what, What::Stdout(_)));
+        let wrote =
+            |seen: &[engine::control::Happening]| seen.iter().any(|h| matches!(h.what, What::Stdout(_)));
         let before = tokio::time::timeout(Duration::from_millis(1), follow.next()).await.unwrap_or_default();
-        let after = tokio::time::timeout(Duration::from_millis(2500), follow.next()).await.unwrap_or_default();
+        let after =
+            tokio::time::timeout(Duration::from_millis(2500), follow.next()).await.unwrap_or_default();
         assert!(!wrote(&after), "it went on: {before:?} {after:?}");
         plane.resume_session(&me, &id).await.unwrap();
         let done = plane.wait(&me, &accepted.id).await.unwrap();
@@ -308,7 +329,10 @@ fn files_are_reached_while_a_program_runs_and_never_outside() {
         }
         for path in ["../etc/passwd", "/etc/passwd", "a/../../b", "a\0b", ""] {
             let refused = plane.open_file(&me, &id, path).await.unwrap_err();
-            assert!(matches!(refused, ControlError::Engine(engine::EngineError::Invalid { .. })), "{path}: {refused}");
+            assert!(
+                matches!(refused, ControlError::Engine(engine::EngineError::Invalid { .. })),
+                "{path}: {refused}"
+            );
         }
         assert!(plane.list_files(&me, &id, "link", false, None, 10).await.is_err());
         plane.make_directory(&me, &id, "d/e").await.unwrap();
@@ -345,12 +369,16 @@ fn a_restart_finds_sessions_as_they_were_saved_and_runs_what_had_not_begun() {
     with_plane(ControlSettings::default(), |world| async move {
         let plane = world.start().await;
         let me = caller("me");
-        let new = NewSession { id: Some("kept".into()), agent_id: Some("agent".into()), ..NewSession::default() };
+        let new =
+            NewSession { id: Some("kept".into()), agent_id: Some("agent".into()), ..NewSession::default() };
         plane.create_session(&me, new, None).await.unwrap();
-        let one = NewSession { id: Some("once".into()), mode: SessionMode::Ephemeral, ..NewSession::default() };
+        let one =
+            NewSession { id: Some("once".into()), mode: SessionMode::Ephemeral, ..NewSession::default() };
         plane.create_session(&me, one, None).await.unwrap();
         let code = "import os\nos.makedirs('d/empty')\nopen('d/big', 'wb').write(os.urandom(1_500_000))\nopen('run.sh', 'w').write('echo hi')\nos.chmod('run.sh', 0o755)\nimport hashlib\nprint(hashlib.sha256(open('d/big', 'rb').read()).hexdigest())";
-        let hash = text(&plane.execute(&me, Some("kept"), python(code), None).await.unwrap().record)["stdout"].clone();
+        let hash =
+            text(&plane.execute(&me, Some("kept"), python(code), None).await.unwrap().record)["stdout"]
+                .clone();
         // The agent gets it back.
         let asked = NewSession { agent_id: Some("agent".into()), ..NewSession::default() };
         let (back, made) = plane.create_session(&me, asked, None).await.unwrap();
@@ -405,9 +433,19 @@ fn time_ends_sessions_and_a_dead_sandbox_is_noticed() {
         let me = caller("me");
         let idle = NewSession { id: Some("idle".into()), idle_ms: Some(100), ..NewSession::default() };
         plane.create_session(&me, idle, None).await.unwrap();
-        let short = NewSession { id: Some("short".into()), lifetime_ms: Some(100), idle_ms: Some(-1), ..NewSession::default() };
+        let short = NewSession {
+            id: Some("short".into()),
+            lifetime_ms: Some(100),
+            idle_ms: Some(-1),
+            ..NewSession::default()
+        };
         plane.create_session(&me, short, None).await.unwrap();
-        let stays = NewSession { id: Some("stays".into()), idle_ms: Some(-1), lifetime_ms: Some(-1), ..NewSession::default() };
+        let stays = NewSession {
+            id: Some("stays".into()),
+            idle_ms: Some(-1),
+            lifetime_ms: Some(-1),
+            ..NewSession::default()
+        };
         plane.create_session(&me, stays, None).await.unwrap();
         assert_eq!(plane.load().sessions, 3);
         let patience = Instant::now() + PATIENCE;
@@ -453,7 +491,11 @@ fn bounds_of_a_tenant_hold() {
         let all = (0..4).map(|_| plane.create_session(&few, NewSession::default(), None));
         let all = futures_util::future::join_all(all).await;
         assert_eq!(all.iter().filter(|made| made.is_ok()).count(), 2);
-        assert!(all.iter().filter_map(|made| made.as_ref().err()).all(|e| matches!(e, ControlError::TooMany { .. })));
+        assert!(
+            all.iter()
+                .filter_map(|made| made.as_ref().err())
+                .all(|e| matches!(e, ControlError::TooMany { .. }))
+        );
         let other = caller("other");
         plane.create_session(&other, NewSession::default(), None).await.unwrap();
         let full = plane.create_session(&other, NewSession::default(), None).await;
@@ -462,7 +504,8 @@ fn bounds_of_a_tenant_hold() {
         let all = (0..4).map(|_| plane.execute(&few, None, sleep.clone(), None));
         let all = futures_util::future::join_all(all).await;
         assert_eq!(all.iter().filter(|done| done.is_ok()).count(), 2);
-        let burn = python("import time\nend = time.process_time() + 1.2\nwhile time.process_time() < end: pass");
+        let burn =
+            python("import time\nend = time.process_time() + 1.2\nwhile time.process_time() < end: pass");
         plane.execute(&few, None, burn, None).await.unwrap();
         let poor = plane.execute(&few, None, python("print(1)"), None).await;
         assert!(matches!(poor, Err(ControlError::TooMany { what: "CPU time", .. })), "{poor:?}");

@@ -2,7 +2,6 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Run untrusted code safely, now
@@ -251,44 +250,43 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 const SERVE_EXAMPLES: &str = "\
 Examples:
   sandboxd serve
-  curl -H \"Authorization: Bearer $(cat ~/.local/state/sandboxd/token)\" localhost:8000/health/detailed
+  curl localhost:8000/api/v1/execute --json '{\"language\": \"python\", \"code\": \"print(6 * 7)\"}' \\
+      -H \"Authorization: Bearer $(cat ~/.local/state/sandboxd/token)\"
   sandboxd serve --port 9000 --state-dir ./state
   sandboxd serve --unix-socket /run/user/1000/sandboxd.sock
   sandboxd serve --host 0.0.0.0 --allow-remote --token-file token --allowed-host sandbox.example.org";
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on; one that other machines can reach takes --allow-remote and --token-file as well
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
-    pub(crate) host: IpAddr,
-    /// Port to listen on; 0 for any that is free
-    #[arg(short, long, value_name = "PORT", default_value_t = 8000)]
-    pub(crate) port: u16,
+    /// File with settings, instead of the one that would be found; `sandboxd config` tells more
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1]; one that other machines can reach takes --allow-remote and
+    /// --token-file as well
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host: Option<String>,
+    /// Port to listen on; 0 for any that is free [default: 8000]
+    #[arg(short, long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
     /// Listen on a socket in the file system instead, which only this user may use
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub(crate) unix_socket: Option<PathBuf>,
+    pub(crate) unix_socket: Option<String>,
     /// Where token, database, objects and audit log are kept [default: ~/.local/state/sandboxd, for root
     /// /var/lib/sandboxd]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) state_dir: Option<PathBuf>,
+    pub(crate) state_dir: Option<String>,
     /// File with a token of your own, which nobody else may read
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<String>,
     /// Let other machines in, if --host says so: whoever has the token can run programs here
     #[arg(long)]
     pub(crate) allow_remote: bool,
     /// A name that clients call this server by, beside `localhost`; may be repeated
     #[arg(long = "allowed-host", value_name = "NAME")]
     pub(crate) allowed_hosts: Vec<String>,
-}
-
-fn address(text: &str) -> Result<IpAddr, String> {
-    match text {
-        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
-        _ => {
-            text.trim_matches(['[', ']']).parse().map_err(|_| "not an address such as `127.0.0.1`".to_owned())
-        }
-    }
+    /// Set any setting over file and environment; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
+    pub(crate) set: Vec<(String, String)>,
 }
 
 #[derive(Args)]

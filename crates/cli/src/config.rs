@@ -123,12 +123,12 @@ fn value(setting: &Setting) -> serde_json::Value {
     }
 }
 
-fn load(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Result<Loaded, Problems> {
+pub(crate) fn load(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Result<Loaded, Problems> {
     settings::load(&Sources { file, flags, ..Sources::here() })
 }
 
 /// Everything that is wrong.
-fn refuse(problems: &Problems) -> ExitCode {
+pub(crate) fn refuse(problems: &Problems) -> ExitCode {
     for problem in &problems.0 {
         report::complain(&problem.to_string(), problem.hint.as_deref());
     }

@@ -1,69 +1,194 @@
 //! `sandboxd serve`: the REST API, until it is told to stop.
 
 use crate::args::ServeArgs;
-use crate::{INTERRUPTED, settings};
+use crate::{INTERRUPTED, config, settings};
 use anstream::eprintln;
-use anyhow::{Context, Result, anyhow};
-use engine::PoolSettings;
-use engine::storage::{DatabaseUrl, Objects, Store, StoreSettings};
-use server::{Address, Options, Secret, Server, StateDir, logs};
-use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use anyhow::Result;
+use engine::control::{ControlPlane, ControlSettings, Defaults};
+use engine::storage::{Objects, Store};
+use engine::{Engine, Request};
+use server::settings::{Level, Loaded, LogFormat, Settings};
+use server::{Address, KeyLimits, Options, Secret, Server, StateDir, logs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
-    let options = options(args)?;
-    let level = std::env::var("SANDBOXD_LOG_LEVEL").unwrap_or_else(|_| "info".to_owned());
-    logs::start(&level, logs::Format::Auto)?;
+    let (file, flags) = typed(args);
+    let Loaded { settings, notes, .. } = match config::load(file, flags) {
+        Ok(loaded) => loaded,
+        Err(problems) => return Ok(config::refuse(&problems)),
+    };
+    let format = match settings.log.format {
+        LogFormat::Auto => logs::Format::Auto,
+        LogFormat::Json => logs::Format::Json,
+        LogFormat::Text => logs::Format::Text,
+    };
+    logs::start(level(settings.log.level), format)?;
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
     allow_many_connections();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(options))?;
+    runtime.block_on(serve(&settings))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was typed, as the server wants it.
-fn options(args: ServeArgs) -> Result<Options> {
-    let token = args.token_file.as_deref().map(token).transpose()?;
+/// What was typed, as settings.
+fn typed(args: ServeArgs) -> (Option<PathBuf>, Vec<(String, String)>) {
+    let mut flags = Vec::new();
+    let mut set = |key: &str, value: Option<String>| {
+        flags.extend(value.map(|value| (key.to_owned(), value)));
+    };
+    set("server.host", args.host);
+    set("server.port", args.port.map(|port| port.to_string()));
+    set("server.unix_socket", args.unix_socket);
+    set("state.dir", args.state_dir);
+    set("server.token", args.token_file.map(|path| format!("file:{path}")));
+    set("server.allow_remote", args.allow_remote.then(|| "true".to_owned()));
+    set("server.allowed_hosts", (!args.allowed_hosts.is_empty()).then(|| args.allowed_hosts.join(",")));
+    flags.extend(args.set);
+    (args.config, flags)
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
+}
+
+/// How the doors behave.
+fn options(settings: &Settings) -> Result<Options> {
+    let (door, tenants) = (&settings.server, &settings.tenants);
+    let host = if door.host == "localhost" { "127.0.0.1" } else { door.host.trim_matches(['[', ']']) };
+    let ip: IpAddr = host.parse().map_err(|_| {
+        engine::EngineError::invalid("server.host", format!("`{host}` is no address"))
+            .with_hint("an address such as `127.0.0.1`; names of hosts go to `server.allowed_hosts`")
+    })?;
+    let bound = |count: u32| (count > 0).then_some(count);
     Ok(Options {
-        address: SocketAddr::new(args.host, args.port),
-        unix_socket: args.unix_socket,
-        allow_remote: args.allow_remote,
-        token,
-        state_dir: args.state_dir.map_or_else(state_dir, Ok)?,
-        allowed_hosts: args.allowed_hosts,
+        address: SocketAddr::new(ip, door.port),
+        unix_socket: door.unix_socket.clone(),
+        allow_remote: door.allow_remote,
+        token: door.token.as_ref().map(|token| Secret::new(token.reveal())),
+        state_dir: settings.state.dir.clone(),
+        allowed_hosts: door.allowed_hosts.clone(),
+        allowed_origins: door.allowed_origins.clone(),
+        max_body: door.max_body,
+        max_json: door.max_body.min(Options::default().max_json),
+        json_depth: door.request_depth,
+        max_header_bytes: door.max_header_bytes,
+        header_timeout: door.header_timeout,
+        body_timeout: door.body_timeout,
+        idle_timeout: door.idle_timeout,
+        max_connections: door.max_connections,
+        shutdown_grace: door.shutdown_grace,
+        key_limits: KeyLimits {
+            concurrency: Some(tenants.concurrency),
+            sessions: Some(tenants.sessions),
+            queued: Some(tenants.queued),
+            cpu_seconds_per_hour: (tenants.cpu_seconds_per_hour > 0).then_some(tenants.cpu_seconds_per_hour),
+            requests_per_minute: bound(tenants.requests_per_minute),
+            burst: Some(tenants.burst),
+        },
+        metrics: settings.metrics.enabled,
+        metrics_public: settings.metrics.public,
+        audit: settings.audit.enabled,
+        audit_file_bytes: settings.audit.max_size,
+        audit_keep: settings.audit.keep as usize,
         ..Options::default()
     })
 }
 
-async fn serve(options: Options) -> Result<()> {
+/// How the control plane behaves.
+fn control(settings: &Settings) -> ControlSettings {
+    let Settings { executions, sessions, retention, isolation, storage, .. } = settings;
+    let span =
+        |span: Option<Duration>| span.map_or(-1, |span| i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+    ControlSettings {
+        node: "local".into(),
+        max_running: executions.max_running,
+        max_queued: executions.max_queued,
+        session_queue: executions.session_queue,
+        max_sessions: sessions.max,
+        session_idle_ms: span(sessions.idle_timeout),
+        session_lifetime_ms: span(sessions.lifetime),
+        default_template: sessions.default_template.clone(),
+        checkpoint_interval: sessions.checkpoint_interval,
+        stream_bytes: executions.stream_buffer,
+        inline_output: storage.inline_output,
+        retry_attempts: executions.retry_attempts,
+        retry_base: executions.retry_base,
+        retry_factor: executions.retry_factor,
+        retry_max: executions.retry_max,
+        retention: retention.ages(),
+        sweep_interval: retention.sweep_interval,
+        defaults: Defaults {
+            limits: settings.limits.wanted(),
+            env: Default::default(),
+            network: isolation.network,
+            profile: isolation.profile,
+            allow_weaker: isolation.allow_weaker.clone(),
+        },
+    }
+}
+
+async fn serve(settings: &Settings) -> Result<()> {
     let stop = told_to_stop()?;
+    let options = options(settings)?;
     // Before anything in it is opened: a database must not change under another server.
     let directory = StateDir::take(&options.state_dir)?;
-    let url = DatabaseUrl::file(options.state_dir.join("sandboxd.db"));
-    let objects = Objects::in_directory(&options.state_dir.join("objects"))?;
-    let store = Arc::new(Store::open(&url, objects, StoreSettings::default()).await?);
-    let mut engine = settings::engine()?;
-    engine.keep_warm(PoolSettings::default());
-    let server = Server::bind_in(directory, options, Arc::new(engine), store.clone()).await?;
+    let objects = match settings.storage.bucket() {
+        Some(bucket) => Objects::in_s3(&bucket)?,
+        None => Objects::in_directory(Path::new(&settings.storage.objects))?,
+    };
+    let store = Store::open(&settings.storage.url, objects, settings.storage.connections()).await?;
+    let store = Arc::new(store);
+    let mut engine = Engine::new(settings::executor()?, settings.limits.ceiling());
+    if let Some(pool) = settings.pool.settings() {
+        engine.keep_warm(pool);
+    }
+    let engine = Arc::new(engine);
+    let plane = ControlPlane::start(engine.clone(), store.clone(), control(settings)).await?;
+    let server = Server::bind_in(directory, options, plane).await?;
     eprintln!("{}", greeting(server.address(), server.token_file().as_deref()));
+    if settings.pool.enabled {
+        tokio::spawn(warm_up(engine, settings.pool.languages.clone(), settings.limits.wanted()));
+    }
     server.run(stop).await?;
     store.close().await;
     Ok(())
+}
+
+/// Has the pool know the languages that will be asked for, by asking for them.
+async fn warm_up(engine: Arc<Engine>, languages: Vec<String>, limits: engine::limits::Wanted) {
+    for language in languages {
+        let (events, mut nobody) = mpsc::channel(16);
+        let request = Request { limits, ..Request::new(&language, "") };
+        tokio::select! {
+            done = engine.execute(&request, &events) => if let Err(error) = done {
+                tracing::warn!(language, %error, "no sandbox of this language can be kept warm");
+            },
+            () = async { while nobody.recv().await.is_some() {} } => {}
+        }
+    }
 }
 
 /// What to do next, ready to be pasted.
 fn greeting(address: &Address, token: Option<&Path>) -> String {
     let (curl, docs) = match address {
         Address::Tcp(address) => {
-            (format!("curl http://{address}/health/detailed"), format!("http://{address}/docs"))
+            (format!("curl http://{address}{EXECUTE}"), format!("http://{address}/docs"))
         }
         Address::Unix(path) => {
             let socket = quoted(path);
-            (format!("curl --unix-socket {socket} http://localhost/health/detailed"), "/docs".to_owned())
+            (format!("curl --unix-socket {socket} http://localhost{EXECUTE}"), "/docs".to_owned())
         }
     };
     let token = match token {
@@ -71,43 +196,20 @@ fn greeting(address: &Address, token: Option<&Path>) -> String {
         None => "<your token>".to_owned(),
     };
     format!(
-        "sandboxd listens on {address}, and shows its API at {docs}\n  {curl} -H \"Authorization: Bearer {token}\""
+        "sandboxd listens on {address}, and shows its API at {docs}. Try:\n  {curl} \\\n    -H \"Authorization: Bearer {token}\" \\\n    {PROGRAM}"
     )
 }
+
+const EXECUTE: &str = "/api/v1/execute";
+/// By `-H` and `-d`, which every version of `curl` knows.
+const PROGRAM: &str =
+    r#"-H 'Content-Type: application/json' -d '{"language": "python", "code": "print(6 * 7)"}'"#;
 
 /// As a shell takes it for one word, within double quotes too.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@~".contains(c);
     if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
-/// The token in a file that nobody else may read.
-fn token(path: &Path) -> Result<Secret> {
-    let meta = std::fs::metadata(path).with_context(|| format!("`{}`", path.display()))?;
-    if meta.mode() & 0o077 != 0 {
-        let path = path.display();
-        return Err(anyhow!(server::ServerError::Token(format!(
-            "others may read the token in `{path}`: run `chmod 600 {path}`"
-        ))));
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("`{}`", path.display()))?;
-    Ok(Secret::new(text.trim()))
-}
-
-fn state_dir() -> Result<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(base) = variable("XDG_STATE_HOME") {
-        return Ok(base.join("sandboxd"));
-    }
-    if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/sandboxd"));
-    }
-    let home = variable("HOME").ok_or_else(|| {
-        engine::EngineError::invalid("--state-dir", "there is no home directory")
-            .with_hint("give a directory with `--state-dir`")
-    })?;
-    Ok(home.join(".local/state/sandboxd"))
 }
 
 /// Over when the first signal to stop comes; the second one ends us at once.

@@ -6,14 +6,13 @@ use engine::limits::{Ceiling, bytes, cores, duration};
 use std::path::PathBuf;
 
 /// Every variable that is looked at, with what it means. The manual page lists them.
-pub(crate) const VARIABLES: [(&str, &str); 13] = [
+pub(crate) const VARIABLES: [(&str, &str); 12] = [
     ("SANDBOXD_EXECUTOR", "program that runs inside sandboxes, instead of the one beside `sandboxd`"),
     (
         "SANDBOXD_CACHE_DIR",
         "where prepared roots and compiled programs are kept, instead of ~/.cache/sandboxd",
     ),
     ("SANDBOXD_CONFIG", "file with the settings of the server; `sandboxd config` says which there are"),
-    ("SANDBOXD_LOG_LEVEL", "what `serve` logs: error, warn, info or debug, instead of info"),
     ("SANDBOXD_MAX_TIMEOUT", "longest wall time a run may ask for, instead of 1h"),
     ("SANDBOXD_MAX_MEMORY", "most memory a run may ask for, instead of the host's"),
     ("SANDBOXD_MAX_CPUS", "most cores a run may ask for, instead of the host's"),
@@ -30,7 +29,7 @@ pub(crate) fn engine() -> Result<Engine> {
     Ok(Engine::new(executor()?, ceiling()?))
 }
 
-fn executor() -> Result<PathBuf> {
+pub(crate) fn executor() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("SANDBOXD_EXECUTOR").filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }

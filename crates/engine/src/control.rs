@@ -72,8 +72,10 @@ pub struct ControlSettings {
     pub inline_output: usize,
     /// How often something is tried whose program had not begun.
     pub retry_attempts: u32,
-    /// How long to wait before the second time; twice as long before each further one.
+    /// How long to wait before the second time.
     pub retry_base: Duration,
+    /// How much longer before each further one.
+    pub retry_factor: f64,
     /// And never longer than this.
     pub retry_max: Duration,
     /// How long things are kept.
@@ -102,6 +104,7 @@ impl Default for ControlSettings {
             inline_output: crate::storage::INLINE_OUTPUT,
             retry_attempts: 3,
             retry_base: Duration::from_secs(1),
+            retry_factor: 2.0,
             retry_max: Duration::from_secs(10),
             retention: Retention {
                 executions: days(30),

@@ -4,6 +4,7 @@ use crate::Problem;
 use crate::keys::Pace;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use engine::control::Bounds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -136,6 +137,28 @@ impl Caller {
         }
         let detail = format!("this key does not have the scope `{scope}`");
         Err(Problem::forbidden("missing_scope", detail).hint(format!("use a key with the scope `{scope}`")))
+    }
+
+    /// As the control plane wants to know them.
+    pub(crate) fn of_engine(&self) -> engine::control::Caller {
+        let usual = Bounds::default();
+        let count = |own: Option<u32>, usual: usize| own.map_or(usual, |own| own as usize);
+        let bounds = match self.operator {
+            // Nobody bounds the operator but the server itself.
+            true => Bounds {
+                concurrency: usize::MAX,
+                queued: usize::MAX,
+                sessions: usize::MAX,
+                cpu_seconds_per_hour: None,
+            },
+            false => Bounds {
+                concurrency: count(self.limits.concurrency, usual.concurrency),
+                queued: count(self.limits.queued, usual.queued),
+                sessions: count(self.limits.sessions, usual.sessions),
+                cpu_seconds_per_hour: self.limits.cpu_seconds_per_hour,
+            },
+        };
+        engine::control::Caller { tenant: self.tenant.clone(), bounds }
     }
 
     /// The tenant whose things this caller may look at; none for everybody's.

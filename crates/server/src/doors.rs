@@ -7,6 +7,7 @@ mod health;
 mod keys;
 mod numbers;
 mod pages;
+mod v1;
 
 use crate::{Problem, State, layers};
 use axum::Router;
@@ -36,9 +37,14 @@ fn all(state: &State) -> OpenApiRouter<State> {
         .merge(front::door())
         .merge(health::door())
         .merge(guarded(health::detailed_door()))
-        .merge(if state.options().metrics_public { numbers::door() } else { guarded(numbers::door()) })
+        .merge(match (state.options().metrics, state.options().metrics_public) {
+            (false, _) => OpenApiRouter::new(),
+            (true, true) => numbers::door(),
+            (true, false) => guarded(numbers::door()),
+        })
         .merge(guarded(keys::door()))
         .merge(guarded(audit::door()))
+        .merge(guarded(v1::door()))
 }
 
 async fn nothing_here() -> Problem {

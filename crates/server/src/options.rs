@@ -55,6 +55,8 @@ pub struct Options {
     pub key_limits: KeyLimits,
     /// Wrong tokens that one address may try in a minute.
     pub wrong_tokens_per_minute: u32,
+    /// Whether there is `/metrics`.
+    pub metrics: bool,
     /// Whether `/metrics` is for everybody.
     pub metrics_public: bool,
     /// Whether there is an audit log.
@@ -90,6 +92,7 @@ impl Default for Options {
             shutdown_grace: Duration::from_secs(10),
             key_limits: KeyLimits::usual(),
             wrong_tokens_per_minute: 30,
+            metrics: true,
             metrics_public: false,
             audit: true,
             audit_file_bytes: 64 * MIB,

@@ -5,7 +5,8 @@ use crate::keys::Keys;
 use crate::listen::{Connections, Door, Listener};
 use crate::{Address, Options, State, StateDir, doors};
 use engine::Engine;
-use engine::storage::{Store, StoreError};
+use engine::control::ControlPlane;
+use engine::storage::StoreError;
 use std::future::Future;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -114,32 +115,27 @@ pub struct Server {
 
 impl Server {
     /// Takes the state directory, reads keys and audit log, and listens.
-    pub async fn bind(
-        options: Options,
-        engine: Arc<Engine>,
-        store: Arc<Store>,
-    ) -> Result<Server, ServerError> {
+    pub async fn bind(options: Options, plane: Arc<ControlPlane>) -> Result<Server, ServerError> {
         let directory = StateDir::take(&options.state_dir)?;
-        Server::bind_in(directory, options, engine, store).await
+        Server::bind_in(directory, options, plane).await
     }
 
     /// The same in a directory that is taken already, by somebody who has opened its database only then.
     pub async fn bind_in(
         directory: StateDir,
         options: Options,
-        engine: Arc<Engine>,
-        store: Arc<Store>,
+        plane: Arc<ControlPlane>,
     ) -> Result<Server, ServerError> {
         let listener = Listener::bind(&options).await?;
         let audit = match options.audit {
             true => Audit::open(&options.state_dir, options.audit_file_bytes, options.audit_keep)?,
             false => Audit::off(),
         };
-        let keys = Keys::open(&options, store.clone()).await?;
+        let keys = Keys::open(&options, plane.store().clone()).await?;
         let verdict = tokio::task::spawn_blocking(Engine::verdict).await;
         let verdict = verdict.map_err(|_| ServerError::Host)?;
         let address = listener.address().clone();
-        let state = State::new(engine, store, options, keys, audit, verdict, address);
+        let state = State::new(plane, options, keys, audit, verdict, address);
         Ok(Server { listener, state, _directory: directory })
     }
 
@@ -178,6 +174,7 @@ impl Server {
         if cut > 0 {
             tracing::warn!(connections = cut, "connections were cut that did not end in time");
         }
+        state.plane().end().await;
         state.audit().close().await;
         Ok(())
     }

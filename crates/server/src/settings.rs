@@ -18,7 +18,7 @@ mod value;
 
 pub use catalogue::{
     Audit, Executions, Isolation, Limits, Log, Metrics, Pool, Retention, Server, Sessions, Settings, State,
-    Storage, Tenants, Tracing, Webhooks, catalogue, find, sections,
+    Storage, Tenants, catalogue, find, sections,
 };
 pub use founding::{Alias, Unit};
 pub use generate::{Format, generate, reference};
@@ -26,7 +26,7 @@ pub use key::{Key, Usual};
 pub use kind::Kind;
 pub use load::{Loaded, Origin, Setting, Sources, load};
 pub use problem::{Problem, Problems};
-pub use value::{Level, LogFormat, Mode, Secret, Value};
+pub use value::{Level, LogFormat, Secret, Value};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use crate::metrics::Metrics;
 use crate::{Address, Options, Problem};
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
+use engine::control::ControlPlane;
 use engine::storage::Store;
 use engine::{Engine, Verdict};
 use std::convert::Infallible;
@@ -22,8 +23,7 @@ const BELIEVED: Duration = Duration::from_secs(1);
 pub struct State(Arc<Inner>);
 
 struct Inner {
-    engine: Arc<Engine>,
-    store: Arc<Store>,
+    plane: Arc<ControlPlane>,
     options: Options,
     keys: Keys,
     audit: Audit,
@@ -37,8 +37,7 @@ struct Inner {
 
 impl State {
     pub(crate) fn new(
-        engine: Arc<Engine>,
-        store: Arc<Store>,
+        plane: Arc<ControlPlane>,
         options: Options,
         keys: Keys,
         audit: Audit,
@@ -47,8 +46,7 @@ impl State {
     ) -> State {
         let metrics = Metrics::new(&verdict);
         State(Arc::new(Inner {
-            engine,
-            store,
+            plane,
             options,
             keys,
             audit,
@@ -61,14 +59,19 @@ impl State {
         }))
     }
 
+    /// What runs programs and keeps sessions.
+    pub fn plane(&self) -> &Arc<ControlPlane> {
+        &self.0.plane
+    }
+
     /// The engine.
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.0.engine
+        self.0.plane.engine()
     }
 
     /// Storage.
     pub fn store(&self) -> &Arc<Store> {
-        &self.0.store
+        self.0.plane.store()
     }
 
     /// What the operator has set.

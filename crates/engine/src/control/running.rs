@@ -145,7 +145,9 @@ impl ControlPlane {
             meter_turn.charge(began.elapsed().as_secs_f64() * 1000.0);
             let _ = self.store.crash(id).await;
             live.note(What::Status(ExecutionStatus::Crashed));
-            let pause = self.settings.retry_base.saturating_mul(1 << (attempt - 1).min(16));
+            let longer = self.settings.retry_factor.max(1.0).powi(attempt as i32 - 1);
+            let pause = self.settings.retry_base.as_secs_f64() * longer;
+            let pause = Duration::try_from_secs_f64(pause).unwrap_or(self.settings.retry_max);
             tokio::select! {
                 () = live.cancel.cancelled() => {
                     return Some(never_ran(order, Status::Cancelled, &EngineError::Cancelled));

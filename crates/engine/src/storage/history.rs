@@ -121,11 +121,9 @@ impl Store {
     /// How many executions this owner has, or one of its sessions, up to [`MOST_COUNTED`].
     pub async fn count_executions(&self, owner: &str, session: Option<&str>) -> Result<i64, StoreError> {
         let (first, second, values) = match session {
-            Some(session) => (
-                &COUNT_OF_SESSION_UNFINISHED,
-                &COUNT_OF_SESSION,
-                values![owner, session, END, MOST_COUNTED],
-            ),
+            Some(session) => {
+                (&COUNT_OF_SESSION_UNFINISHED, &COUNT_OF_SESSION, values![owner, session, END, MOST_COUNTED])
+            }
             None => (&COUNT_UNFINISHED, &COUNT, values![owner, END, MOST_COUNTED]),
         };
         let read = |row: &AnyRow| Columns::of(row).next::<i64>();

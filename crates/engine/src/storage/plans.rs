@@ -26,7 +26,11 @@ fn lookups() -> Vec<(&'static str, &'static Statement, Vec<Value>)> {
         ("count of an owner", &history::COUNT, values!["o1", at, piece]),
         ("count of unfinished of an owner", &history::COUNT_UNFINISHED, values!["o1", at, piece]),
         ("count of a session", &history::COUNT_OF_SESSION, values!["o1", "s1", at, piece]),
-        ("count of unfinished of a session", &history::COUNT_OF_SESSION_UNFINISHED, values!["o1", "s1", at, piece]),
+        (
+            "count of unfinished of a session",
+            &history::COUNT_OF_SESSION_UNFINISHED,
+            values!["o1", "s1", at, piece],
+        ),
         ("all unfinished", &history::ALL_UNFINISHED, values![at, piece]),
         ("old executions", &retention::OLD_EXECUTIONS, values!["exec_000000000100", piece]),
         ("old events", &retention::OLD_EVENTS, values![900, piece]),

@@ -3,6 +3,7 @@
 use super::Problem;
 use axum::http::StatusCode;
 use engine::EngineError;
+use engine::control::ControlError;
 use engine::storage::StoreError;
 use std::time::Duration;
 
@@ -30,6 +31,40 @@ impl From<EngineError> for Problem {
         match hint {
             Some(hint) => problem.hint(hint),
             None => problem,
+        }
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Problem {
+        let words = error.to_string();
+        match error {
+            ControlError::Engine(error) => error.into(),
+            ControlError::Store(error) => error.into(),
+            ControlError::NotFound { what } => Problem::not_found(what),
+            ControlError::Conflict { what, .. } => {
+                Problem::new(StatusCode::CONFLICT, format!("{what}_conflict"), words)
+            }
+            ControlError::KeyReused => {
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", words)
+                    .field("Idempotency-Key")
+                    .hint("use another key for another request")
+            }
+            ControlError::TooMany { retry_after, .. } => {
+                Problem::too_many("limit_reached", words, retry_after)
+            }
+            ControlError::Busy { retry_after, .. } => {
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", words).retry_after(retry_after)
+            }
+            ControlError::Full => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", words)
+                .hint("remove files, or make a session with more `disk`"),
+            ControlError::TooLarge { field, .. } => {
+                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", words).field(field)
+            }
+            error => {
+                tracing::error!(%error, "the control plane failed");
+                Problem::internal()
+            }
         }
     }
 }

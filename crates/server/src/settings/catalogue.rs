@@ -7,9 +7,9 @@ mod operation;
 mod running;
 mod storage;
 
-pub use door::{Server, Tenants, Webhooks};
+pub use door::{Server, Tenants};
 pub use limits::Limits;
-pub use operation::{Audit, Log, Metrics, Tracing};
+pub use operation::{Audit, Log, Metrics};
 pub use running::{Executions, Isolation, Pool, Sessions};
 pub use storage::{Retention, State, Storage};
 
@@ -56,11 +56,9 @@ settings! {
     pool: Pool,
     isolation: Isolation,
     tenants: Tenants,
-    webhooks: Webhooks,
     log: Log,
     metrics: Metrics,
     audit: Audit,
-    tracing: Tracing,
 }
 
 /// The setting of that path.

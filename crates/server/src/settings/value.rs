@@ -174,12 +174,6 @@ worded! {
         "owner" => ZygoteScope::Owner,
         "off" => ZygoteScope::Off,
     }
-    Mode {
-        "script" => Mode::Script,
-        "handler" => Mode::Handler,
-        "shell" => Mode::Shell,
-        "evaluate" => Mode::Evaluate,
-    }
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "text" => LogFormat::Text, }
     Level {
         "error" => Level::Error,
@@ -188,19 +182,6 @@ worded! {
         "debug" => Level::Debug,
         "trace" => Level::Trace,
     }
-}
-
-/// What the code of a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A program.
-    Script,
-    /// A function that is called with an event.
-    Handler,
-    /// A command line.
-    Shell,
-    /// An expression.
-    Evaluate,
 }
 
 /// How lines of the log look.

@@ -1,6 +1,6 @@
 //! How a server ends, and that there is one for each directory.
 
-use crate::world::{World, engine, hung_up, open_store, options, read};
+use crate::world::{World, hung_up, open_store, options, plane, read};
 use server::{Server, ServerError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
@@ -59,7 +59,7 @@ async fn what_does_not_end_in_time_is_cut() {
 async fn a_directory_has_one_server() {
     let world = World::new().await;
     let state = world.state();
-    let refused = Server::bind(options(&state), engine(), open_store(&state).await).await.err().unwrap();
+    let refused = Server::bind(options(&state), plane(open_store(&state).await).await).await.err().unwrap();
     assert!(matches!(refused, ServerError::InUse { .. }), "{refused}");
     assert!(refused.to_string().contains(&std::process::id().to_string()), "{refused}");
     assert_eq!(world.send("GET /health", "", "").await.status, 200);

@@ -184,7 +184,7 @@ async fn what_was_done_and_refused_is_on_record_and_holds_together() {
     assert!(audit::verify(&path).is_err());
     let state = directory.path().join("state");
     let store = crate::world::open_store(&state).await;
-    let refused = server::Server::bind(crate::world::options(&state), crate::world::engine(), store).await;
+    let refused = server::Server::bind(crate::world::options(&state), crate::world::plane(store).await).await;
     assert!(refused.err().unwrap().to_string().contains("damaged"));
 }
 

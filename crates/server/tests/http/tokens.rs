@@ -1,6 +1,6 @@
 //! Who gets in.
 
-use crate::world::{World, engine, open_store, options};
+use crate::world::{World, open_store, options, plane};
 use server::{Secret, Server, ServerError};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -77,14 +77,14 @@ async fn other_machines_are_let_in_only_by_somebody_who_said_so_twice() {
         let mut options = options(&state);
         options.address = SocketAddr::from(([0, 0, 0, 0], 0));
         (options.allow_remote, options.token) = (allow_remote, token);
-        let refused = Server::bind(options, engine(), store.clone()).await.err().unwrap();
+        let refused = Server::bind(options, plane(store.clone()).await).await.err().unwrap();
         assert!(matches!(refused, ServerError::Remote { .. }), "{refused}");
         assert!(refused.hint().is_some_and(|hint| hint.contains("token")));
     }
     let mut options = options(&state);
     options.address = SocketAddr::from(([0, 0, 0, 0], 0));
     (options.allow_remote, options.token) = (true, token());
-    Server::bind(options, engine(), store.clone()).await.unwrap();
+    Server::bind(options, plane(store.clone()).await).await.unwrap();
     assert!(server::Options::default().address.ip().is_loopback());
 }
 
@@ -96,7 +96,7 @@ async fn a_token_that_could_be_guessed_is_refused() {
     for weak in ["", "secret", "has spaces in it all over"] {
         let mut options = options(&state);
         options.token = Some(Secret::new(weak));
-        let refused = Server::bind(options, engine(), store.clone()).await.err().unwrap();
+        let refused = Server::bind(options, plane(store.clone()).await).await.err().unwrap();
         assert!(matches!(refused, ServerError::Token(_)), "{refused}");
     }
 }
@@ -111,7 +111,7 @@ async fn a_socket_in_the_file_system_is_for_us_alone() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let mut options = options(&state);
     options.unix_socket = Some(path.clone());
-    let server = Server::bind(options.clone(), engine(), open_store(&state).await).await.unwrap();
+    let server = Server::bind(options.clone(), plane(open_store(&state).await).await).await.unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let (stop, told) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(server.run(told));
@@ -125,7 +125,7 @@ async fn a_socket_in_the_file_system_is_for_us_alone() {
     assert!(!path.exists());
     // A file is not taken for one.
     std::fs::write(&path, "mine").unwrap();
-    let refused = Server::bind(options, engine(), open_store(&state).await).await.err().unwrap();
+    let refused = Server::bind(options, plane(open_store(&state).await).await).await.err().unwrap();
     assert!(matches!(refused, ServerError::Bind { .. }), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }

@@ -1,6 +1,7 @@
 //! A server of its own for each test, and a client that says exactly what it is told to.
 
 use engine::Engine;
+use engine::control::{ControlPlane, ControlSettings};
 use engine::limits::Ceiling;
 use engine::storage::{DatabaseUrl, Objects, Store, StoreSettings};
 use serde_json::Value;
@@ -66,8 +67,10 @@ pub(crate) async fn open_store(state: &Path) -> Arc<Store> {
     Arc::new(Store::open(&url, objects, StoreSettings::default()).await.unwrap())
 }
 
-pub(crate) fn engine() -> Arc<Engine> {
-    Arc::new(Engine::new(PathBuf::from("/nonexistent/sandbox-executor"), Ceiling::default()))
+/// What is behind the doors. Nothing can be run by it, which is not what is tried here.
+pub(crate) async fn plane(store: Arc<Store>) -> Arc<ControlPlane> {
+    let engine = Engine::new(PathBuf::from("/nonexistent/sandbox-executor"), Ceiling::default());
+    ControlPlane::start(Arc::new(engine), store, ControlSettings::default()).await.unwrap()
 }
 
 impl World {
@@ -85,7 +88,7 @@ impl World {
         let mut options = options(&state);
         change(&mut options);
         let given = options.token.clone();
-        let server = Server::bind(options, engine(), store.clone()).await.unwrap();
+        let server = Server::bind(options, plane(store.clone()).await).await.unwrap();
         let Address::Tcp(address) = *server.address() else { panic!("{:?}", server.address()) };
         let token = match given {
             Some(token) => token.reveal().to_owned(),

@@ -71,16 +71,20 @@ pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     match headers.get("idempotency-key").map(HeaderValue::to_str) {
         None => Ok(None),
         Some(Ok(key)) if (1..=255).contains(&key.len()) => Ok(Some(key.to_owned())),
-        Some(_) => Err(Problem::bad_request("invalid_header", "`Idempotency-Key` is empty, too long or no text")
-            .field("Idempotency-Key")
-            .hint("1 to 255 plain characters, such as a UUID")),
+        Some(_) => {
+            Err(Problem::bad_request("invalid_header", "`Idempotency-Key` is empty, too long or no text")
+                .field("Idempotency-Key")
+                .hint("1 to 255 plain characters, such as a UUID"))
+        }
     }
 }
 
 /// Whether a kind of answer is asked for by name.
 pub(super) fn accepts(headers: &HeaderMap, mime: &str) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|part| part.split(';').next().is_some_and(|kind| kind.trim() == mime))
+    accepted
+        .flat_map(|value| value.split(','))
+        .any(|part| part.split(';').next().is_some_and(|kind| kind.trim() == mime))
 }
 
 fn prefers_async(headers: &HeaderMap) -> bool {

@@ -48,7 +48,13 @@ struct Submitted {
     responses((status = 201, body = Submitted), (status = 404, description = "There is no such session", body = crate::problem::Facts),
         (status = 409, description = "The session is not active", body = crate::problem::Facts))
 )]
-async fn submit(state: State, caller: Caller, session: Id, headers: HeaderMap, body: Body<ProgramIn>) -> Result<Response, Problem> {
+async fn submit(
+    state: State,
+    caller: Caller,
+    session: Id,
+    headers: HeaderMap,
+    body: Body<ProgramIn>,
+) -> Result<Response, Problem> {
     submit_to(state, caller, session, headers, body).await
 }
 
@@ -59,11 +65,23 @@ async fn submit(state: State, caller: Caller, session: Id, headers: HeaderMap, b
     responses((status = 201, body = Submitted), (status = 404, description = "There is no such session", body = crate::problem::Facts),
         (status = 409, description = "The session is not active", body = crate::problem::Facts))
 )]
-async fn submit_short(state: State, caller: Caller, session: Id, headers: HeaderMap, body: Body<ProgramIn>) -> Result<Response, Problem> {
+async fn submit_short(
+    state: State,
+    caller: Caller,
+    session: Id,
+    headers: HeaderMap,
+    body: Body<ProgramIn>,
+) -> Result<Response, Problem> {
     submit_to(state, caller, session, headers, body).await
 }
 
-async fn submit_to(state: State, caller: Caller, session: Id, headers: HeaderMap, Body(wanted): Body<ProgramIn>) -> Result<Response, Problem> {
+async fn submit_to(
+    state: State,
+    caller: Caller,
+    session: Id,
+    headers: HeaderMap,
+    Body(wanted): Body<ProgramIn>,
+) -> Result<Response, Problem> {
     caller.require(Scope::Run)?;
     let (program, key) = (wanted.program()?, key(&headers)?);
     if accepts(&headers, "text/event-stream") {
@@ -97,7 +115,14 @@ struct Patience {
     params(("session_id" = String, Path, description = "Of the session"), Patience),
     responses((status = 200, body = Value), (status = 408, description = "It takes longer than was waited", body = crate::problem::Facts))
 )]
-async fn run(state: State, caller: Caller, session: Id, patience: Params<Patience>, headers: HeaderMap, body: Body<ProgramIn>) -> Result<Json<Value>, Problem> {
+async fn run(
+    state: State,
+    caller: Caller,
+    session: Id,
+    patience: Params<Patience>,
+    headers: HeaderMap,
+    body: Body<ProgramIn>,
+) -> Result<Json<Value>, Problem> {
     run_in(state, caller, session, patience, headers, body).await
 }
 
@@ -107,7 +132,14 @@ async fn run(state: State, caller: Caller, session: Id, patience: Params<Patienc
     params(("session_id" = String, Path, description = "Of the session"), Patience),
     responses((status = 200, body = Value), (status = 408, description = "It takes longer than was waited", body = crate::problem::Facts))
 )]
-async fn run_short(state: State, caller: Caller, session: Id, patience: Params<Patience>, headers: HeaderMap, body: Body<ProgramIn>) -> Result<Json<Value>, Problem> {
+async fn run_short(
+    state: State,
+    caller: Caller,
+    session: Id,
+    patience: Params<Patience>,
+    headers: HeaderMap,
+    body: Body<ProgramIn>,
+) -> Result<Json<Value>, Problem> {
     run_in(state, caller, session, patience, headers, body).await
 }
 
@@ -130,7 +162,8 @@ async fn run_in(
     within("poll_interval", patience.poll_interval, 0.1, 10.0, 0.5)?;
     let longest = within("sync_timeout", patience.sync_timeout, 10.0, 3600.0, 300.0)?;
     let (plane, caller) = (state.plane(), caller.of_engine());
-    let accepted = plane.submit(&caller, Some(session.as_str()), wanted.program()?, key(&headers)?.as_deref()).await?;
+    let accepted =
+        plane.submit(&caller, Some(session.as_str()), wanted.program()?, key(&headers)?.as_deref()).await?;
     match tokio::time::timeout(Duration::from_secs_f64(longest), plane.wait(&caller, &accepted.id)).await {
         Ok(done) => {
             done?;
@@ -183,7 +216,12 @@ async fn list(state: State, caller: Caller, Params(piece): Params<Piece>) -> Res
     get, path = "/api/v1/executions/sessions/{session_id}/executions", tag = "executions",
     params(("session_id" = String, Path, description = "Of the session"), Piece), responses((status = 200, body = Value))
 )]
-async fn of_session(state: State, caller: Caller, session: Id, Params(piece): Params<Piece>) -> Result<Json<Value>, Problem> {
+async fn of_session(
+    state: State,
+    caller: Caller,
+    session: Id,
+    Params(piece): Params<Piece>,
+) -> Result<Json<Value>, Problem> {
     page(state, caller, Some(session), piece).await
 }
 
@@ -192,11 +230,21 @@ async fn of_session(state: State, caller: Caller, session: Id, Params(piece): Pa
     get, path = "/api/v1/sessions/{session_id}/executions", tag = "executions",
     params(("session_id" = String, Path, description = "Of the session"), Piece), responses((status = 200, body = Value))
 )]
-async fn of_session_short(state: State, caller: Caller, session: Id, Params(piece): Params<Piece>) -> Result<Json<Value>, Problem> {
+async fn of_session_short(
+    state: State,
+    caller: Caller,
+    session: Id,
+    Params(piece): Params<Piece>,
+) -> Result<Json<Value>, Problem> {
     page(state, caller, Some(session), piece).await
 }
 
-async fn page(state: State, caller: Caller, session: Option<Id>, piece: Piece) -> Result<Json<Value>, Problem> {
+async fn page(
+    state: State,
+    caller: Caller,
+    session: Option<Id>,
+    piece: Piece,
+) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Run)?;
     let (plane, caller) = (state.plane(), caller.of_engine());
     let session = session.as_ref().map(Id::as_str);
@@ -209,7 +257,15 @@ async fn page(state: State, caller: Caller, session: Option<Id>, piece: Piece) -
         let found = plane.executions(&caller, session, after.as_ref(), (limit + skip).min(200)).await?;
         let passed = skip.min(found.items.len());
         skip -= passed;
-        items.extend(found.items.iter().skip(passed).take(limit - items.len()).map(shown).collect::<Result<Vec<_>, _>>()?);
+        items.extend(
+            found
+                .items
+                .iter()
+                .skip(passed)
+                .take(limit - items.len())
+                .map(shown)
+                .collect::<Result<Vec<_>, _>>()?,
+        );
         after = found.next;
         if after.is_none() || items.len() == limit {
             break;
@@ -217,7 +273,9 @@ async fn page(state: State, caller: Caller, session: Option<Id>, piece: Piece) -
     }
     let total = plane.store().count_executions(&caller.tenant, session).await?;
     let next = after.as_ref().map(Cursor::as_str);
-    Ok(Json(json!({"items": items, "total": total, "limit": limit, "offset": piece.offset.unwrap_or(0), "has_more": next.is_some(), "next": next})))
+    Ok(Json(
+        json!({"items": items, "total": total, "limit": limit, "offset": piece.offset.unwrap_or(0), "has_more": next.is_some(), "next": next}),
+    ))
 }
 
 /// One execution

@@ -69,14 +69,22 @@ fn tag(entry: &FileEntry) -> String {
     get, path = "/api/v1/sessions/{session_id}/files", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), Which), responses((status = 200, body = Value))
 )]
-async fn list(state: State, caller: Caller, id: Id, Params(which): Params<Which>) -> Result<Json<Value>, Problem> {
+async fn list(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Params(which): Params<Which>,
+) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Files)?;
     let limit = which.limit.unwrap_or(1000);
     if !(1..=10_000).contains(&limit) {
         return Err(Problem::invalid_field("limit", "is not from 1 to 10000"));
     }
     let (path, after) = (which.path.as_str(), which.after.as_deref());
-    let list = state.plane().list_files(&caller.of_engine(), id.as_str(), path, which.recursive, after, limit).await?;
+    let list = state
+        .plane()
+        .list_files(&caller.of_engine(), id.as_str(), path, which.recursive, after, limit)
+        .await?;
     let files: Vec<Value> = list.entries.iter().map(entry).collect();
     Ok(Json(json!({"session_id": id.as_str(), "count": files.len(), "files": files, "next": list.next})))
 }
@@ -106,11 +114,16 @@ struct Form {
     request_body(content = Form, content_type = "multipart/form-data"),
     responses((status = 200, body = Value), (status = 413, description = "It is too large", body = crate::problem::Facts))
 )]
-async fn upload(state: State, caller: Caller, id: Id, Params(to): Params<To>, mut form: Multipart) -> Result<Json<Value>, Problem> {
+async fn upload(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Params(to): Params<To>,
+    mut form: Multipart,
+) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Files)?;
-    let broken = |e: axum::extract::multipart::MultipartError| {
-        Problem::new(e.status(), "invalid_form", e.body_text())
-    };
+    let broken =
+        |e: axum::extract::multipart::MultipartError| Problem::new(e.status(), "invalid_form", e.body_text());
     while let Some(mut field) = form.next_field().await.map_err(broken)? {
         if field.name() != Some("file") {
             continue;
@@ -143,7 +156,12 @@ struct Directory {
     post, path = "/api/v1/sessions/{session_id}/files/directories", tag = "files", request_body = Directory,
     params(("session_id" = String, Path, description = "Of the session")), responses((status = 201, body = Value))
 )]
-async fn make_directory(state: State, caller: Caller, id: Id, Body(wanted): Body<Directory>) -> Result<(StatusCode, Json<Value>), Problem> {
+async fn make_directory(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Body(wanted): Body<Directory>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
     caller.require(Scope::Files)?;
     state.plane().make_directory(&caller.of_engine(), id.as_str(), &wanted.path).await?;
     Ok((StatusCode::CREATED, Json(json!({"session_id": id.as_str(), "path": wanted.path}))))
@@ -168,7 +186,12 @@ struct Rename {
     params(("session_id" = String, Path, description = "Of the session")),
     responses((status = 200, body = Value), (status = 409, description = "The path is taken", body = crate::problem::Facts))
 )]
-async fn rename(state: State, caller: Caller, id: Id, Body(wanted): Body<Rename>) -> Result<Json<Value>, Problem> {
+async fn rename(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Body(wanted): Body<Rename>,
+) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Files)?;
     let Rename { from, to, replace } = &wanted;
     state.plane().move_file(&caller.of_engine(), id.as_str(), from, to, *replace).await?;
@@ -203,15 +226,21 @@ async fn read(state: State, caller: Caller, at: Place, headers: HeaderMap) -> Re
         Some(Some((begin, end))) => (StatusCode::PARTIAL_CONTENT, begin, end),
         Some(None) => {
             let all = HeaderValue::from_str(&format!("bytes */{size}"));
-            let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "invalid_range", "this range cannot be read");
+            let problem =
+                Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "invalid_range", "this range cannot be read");
             return Err(match all {
                 Ok(all) => problem.header(header::CONTENT_RANGE, all),
                 Err(_) => problem,
             });
         }
     };
-    let name: String =
-        path.rsplit('/').next().unwrap_or_default().chars().map(|c| if c.is_ascii_graphic() && !matches!(c, '"' | '\\') { c } else { '_' }).collect();
+    let name: String = path
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if c.is_ascii_graphic() && !matches!(c, '"' | '\\') { c } else { '_' })
+        .collect();
     let mut response = content(file, begin, end).into_response();
     *response.status_mut() = status;
     let mut set = |name, value: String| {
@@ -270,13 +299,24 @@ fn content(file: OpenFile, begin: u64, end: u64) -> HttpBody {
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = Value), (status = 413, description = "It is too large", body = crate::problem::Facts))
 )]
-async fn write(state: State, caller: Caller, at: Place, headers: HeaderMap, request: Request) -> Result<Json<Value>, Problem> {
+async fn write(
+    state: State,
+    caller: Caller,
+    at: Place,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Files)?;
     let (session, path) = place(at)?;
-    let mode = match headers.get("x-file-mode").map(|value| value.to_str().ok().and_then(|text| u32::from_str_radix(text, 8).ok())) {
+    let mode = match headers
+        .get("x-file-mode")
+        .map(|value| value.to_str().ok().and_then(|text| u32::from_str_radix(text, 8).ok()))
+    {
         None => 0o644,
         Some(Some(mode)) if mode <= 0o777 => mode,
-        Some(_) => return Err(Problem::invalid_field("X-File-Mode", "is no mode").hint("such as `0644` or `0755`")),
+        Some(_) => {
+            return Err(Problem::invalid_field("X-File-Mode", "is no mode").hint("such as `0644` or `0755`"));
+        }
     };
     let limit = state.options().max_body;
     let mut upload = state.plane().upload_file(&caller.of_engine(), &session, &path, mode, limit).await?;
@@ -305,7 +345,12 @@ struct How {
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"), How),
     responses((status = 204, description = "It is gone"), (status = 404, description = "There is none", body = crate::problem::Facts))
 )]
-async fn remove(state: State, caller: Caller, at: Place, Params(how): Params<How>) -> Result<StatusCode, Problem> {
+async fn remove(
+    state: State,
+    caller: Caller,
+    at: Place,
+    Params(how): Params<How>,
+) -> Result<StatusCode, Problem> {
     caller.require(Scope::Files)?;
     let (session, path) = place(at)?;
     state.plane().remove_file(&caller.of_engine(), &session, &path, how.recursive).await?;

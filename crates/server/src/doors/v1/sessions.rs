@@ -188,7 +188,12 @@ fn binary(bytes: u64) -> String {
         (status = 429, description = "More than this key may have", body = crate::problem::Facts),
     )
 )]
-async fn create(state: State, caller: Caller, headers: HeaderMap, Body(new): Body<New>) -> Result<Response, Problem> {
+async fn create(
+    state: State,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(new): Body<New>,
+) -> Result<Response, Problem> {
     caller.require(Scope::Run)?;
     let (view, made) =
         state.plane().create_session(&caller.of_engine(), new.session()?, key(&headers)?.as_deref()).await?;
@@ -236,7 +241,9 @@ async fn list(state: State, caller: Caller, Params(which): Params<Which>) -> Res
     }
     let total = plane.store().count_sessions(&caller.tenant, filter).await?;
     let next = after.as_ref().map(Cursor::as_str);
-    Ok(Json(json!({"items": items, "total": total, "limit": limit, "offset": piece.offset.unwrap_or(0), "has_more": next.is_some(), "next": next})))
+    Ok(Json(
+        json!({"items": items, "total": total, "limit": limit, "offset": piece.offset.unwrap_or(0), "has_more": next.is_some(), "next": next}),
+    ))
 }
 
 fn read_status(word: &str) -> Result<SessionStatus, Problem> {
@@ -245,7 +252,8 @@ fn read_status(word: &str) -> Result<SessionStatus, Problem> {
         "completed" => Ok(SessionStatus::Stopped),
         word => word.parse().map_err(|_| {
             let known: Vec<&str> = SessionStatus::ALL.iter().map(|status| status.word()).collect();
-            Problem::invalid_field("status", "is no state of a session").hint(format!("one of {}", known.join(", ")))
+            Problem::invalid_field("status", "is no state of a session")
+                .hint(format!("one of {}", known.join(", ")))
         }),
     }
 }
@@ -318,8 +326,6 @@ async fn resume(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Pro
 async fn history(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Run)?;
     let found = state.plane().session_history(&caller.of_engine(), id.as_str(), None, 1000).await?;
-    let step = |step: &engine::storage::Transition| {
-        json!({"number": step.number, "from": step.from.map(|state| state.word()), "to": step.to.word(), "at": rfc3339(step.at), "reason": step.reason})
-    };
+    let step = |step: &engine::storage::Transition| json!({"number": step.number, "from": step.from.map(|state| state.word()), "to": step.to.word(), "at": rfc3339(step.at), "reason": step.reason});
     Ok(Json(json!({"items": found.items.iter().map(step).collect::<Vec<_>>()})))
 }

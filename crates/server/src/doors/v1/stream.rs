@@ -40,7 +40,13 @@ struct From {
     params(("execution_id" = String, Path, description = "Of the execution"), From),
     responses((status = 200, content_type = "text/event-stream", description = "Events `status`, `started`, `stdout`, `stderr`, `missing`, `finished`", body = String))
 )]
-async fn stream(state: State, caller: Caller, id: Id, Params(from): Params<From>, headers: HeaderMap) -> Result<Response, Problem> {
+async fn stream(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Params(from): Params<From>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     caller.require(Scope::Run)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let after = from.after.or(last).unwrap_or(0);

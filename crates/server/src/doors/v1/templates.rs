@@ -1,7 +1,7 @@
 //! Templates: what sessions are made from. Everybody may look, the operator may change.
 
 use super::executions::Piece;
-use super::wire::{Amount, Limits, millicores, seconds, size};
+use super::wire::{Amount, Limits, millicores, seconds};
 use crate::clock::rfc3339;
 use crate::{Body, Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
@@ -69,7 +69,8 @@ impl Content {
     fn onto(self, mut spec: TemplateSpec) -> Result<TemplateSpec, Problem> {
         let cpus = self.default_cpu_cores.map(Amount::Number);
         let timeout = self.default_timeout.map(Amount::Number);
-        let mebibytes = |field: &str, value: Option<u64>| match value.map(|value| value.checked_mul(1 << 20)) {
+        let mebibytes = |field: &str, value: Option<u64>| match value.map(|value| value.checked_mul(1 << 20))
+        {
             Some(None) => Err(Problem::invalid_field(field, "is out of range")),
             Some(value) => Ok(value),
             None => Ok(None),
@@ -83,7 +84,10 @@ impl Content {
         };
         let wanted = self.limits.map(|limits| limits.wanted()).transpose()?.unwrap_or_default();
         spec.limits = wanted.or(own).or(spec.limits);
-        let named = self.runtime_type.as_deref().map(|kind| kind.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'));
+        let named = self
+            .runtime_type
+            .as_deref()
+            .map(|kind| kind.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'));
         let named = named.map(|name| if name == "nodejs" { "javascript" } else { name }.to_owned());
         if let Some(languages) = self.languages.or(named.map(|name| vec![name])) {
             spec.languages = languages;
@@ -124,7 +128,11 @@ fn shown(template: &Template) -> Result<Value, Problem> {
     post, path = "/api/v1/templates", tag = "templates", request_body = New,
     responses((status = 201, body = Value), (status = 409, description = "Id or name are taken", body = crate::problem::Facts))
 )]
-async fn create(state: State, caller: Caller, Body(new): Body<New>) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Value>), Problem> {
+async fn create(
+    state: State,
+    caller: Caller,
+    Body(new): Body<New>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Value>), Problem> {
     caller.require(Scope::Admin)?;
     if Id::new(&new.id).is_none() {
         let hint = "a letter or digit and up to 63 letters, digits, `_` and `-`";
@@ -138,7 +146,11 @@ async fn create(state: State, caller: Caller, Body(new): Body<New>) -> Result<(S
 
 /// List templates
 #[utoipa::path(get, path = "/api/v1/templates", tag = "templates", params(Piece), responses((status = 200, body = Vec<Value>)))]
-async fn list(state: State, caller: Caller, Params(piece): Params<Piece>) -> Result<Json<Vec<Value>>, Problem> {
+async fn list(
+    state: State,
+    caller: Caller,
+    Params(piece): Params<Piece>,
+) -> Result<Json<Vec<Value>>, Problem> {
     caller.require(Scope::Run)?;
     let (limit, after, offset) = piece.read()?;
     let found = state.plane().templates(after.as_ref(), (limit + offset).min(1000)).await?;
@@ -158,6 +170,7 @@ async fn get(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Proble
 
 /// What changes about a template.
 #[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct Change {
     /// For people.
     name: Option<String>,
@@ -170,7 +183,12 @@ struct Change {
     put, path = "/api/v1/templates/{template_id}", tag = "templates", request_body = Change, params(("template_id" = String, Path, description = "Of the template")),
     responses((status = 200, body = Value), (status = 404, description = "There is none", body = crate::problem::Facts))
 )]
-async fn update(state: State, caller: Caller, id: Id, Body(change): Body<Change>) -> Result<Json<Value>, Problem> {
+async fn update(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Body(change): Body<Change>,
+) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Admin)?;
     let old = state.plane().template(id.as_str()).await?;
     let spec = change.content.onto(old.spec.read()?)?;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A number, or text with a unit.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum Amount {
     /// In the unit that is usual for the field: seconds, bytes, cores.
@@ -23,7 +23,7 @@ pub(super) enum Amount {
 }
 
 /// What a program, or a session as a whole, may use. What is left out has a default.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
     /// Wall time: seconds, or text such as `500ms`.

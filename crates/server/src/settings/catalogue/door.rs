@@ -67,21 +67,6 @@ section! {
     }
 }
 
-section! {
-    /// Calls to addresses that users gave, when something has happened
-    webhooks: Webhooks {
-        /// Make such calls at all
-        enabled: bool = Key::of(Flag).usual("true");
-        /// Allow addresses of this host and of private networks
-        allow_private: bool = Key::of(Flag).usual("false");
-        /// Time for one call
-        timeout: Duration = Key::of(Time { least: 100, most: 5 * MINUTE, never: false }).usual("10s");
-        /// How often a call is tried in all
-        attempts: u32 = Key::of(Whole { least: 1, most: 20 }).usual("5");
-    }
-}
-
-/// An address or a name, and nothing else.
 fn host(value: &Value) -> Result<(), String> {
     let Value::Text(host) = value else { return Ok(()) };
     let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();

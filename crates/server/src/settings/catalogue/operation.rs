@@ -1,11 +1,10 @@
 //! Settings for those who operate the server: log, metrics, audit, traces.
 
 use super::{GIB, MIB};
-use crate::settings::Kind::{Choice, Decimal, Flag, Path, Size, Url, Whole};
+use crate::settings::Kind::{Choice, Flag, Size, Whole};
 use crate::settings::founding::Unit::{Format, Level as Levels, Same};
 use crate::settings::key::{Key, section};
-use crate::settings::value::{Level, LogFormat, Value};
-use std::path::PathBuf;
+use crate::settings::value::{Level, LogFormat};
 
 section! {
     /// The log, on standard error
@@ -34,25 +33,9 @@ section! {
     audit: Audit {
         /// Keep it
         enabled: bool = Key::of(Flag).usual("true");
-        /// Where it is
-        file: PathBuf = Key::of(Path).told(
-            "`audit.log` in `state.dir`",
-            |known| known.in_state_dir("audit.log").map(|path| Value::Text(path.display().to_string())),
-            "/var/log/sandboxd/audit.log",
-        );
         /// Size at which a new file is begun
         max_size: u64 = Key::of(Size { least: MIB, most: 64 * GIB }).usual("64M");
         /// Full files that are kept beside the one that is written
         keep: u32 = Key::of(Whole { least: 0, most: 10_000 }).usual("16");
-    }
-}
-
-section! {
-    /// Traces, for a collector that speaks OTLP
-    tracing: Tracing {
-        /// Where they are sent
-        otlp_endpoint: Option<String> = Key::of(Url).unset("nowhere", "http://127.0.0.1:4318");
-        /// Share of requests that are traced
-        sample: f64 = Key::of(Decimal { least: 0.0, most: 1.0 }).usual("1");
     }
 }

@@ -4,7 +4,7 @@ use super::{DAY, GIB, HOUR, KIB, SECOND};
 use crate::settings::Kind::{self, Choice, Choices, Decimal, Flag, List, Map, Size, Text, Time, Whole};
 use crate::settings::founding::Unit::{self, Hours, Minutes, Same};
 use crate::settings::key::{Key, section};
-use crate::settings::value::{Mode, Value};
+use crate::settings::value::Value;
 use engine::runtime::Catalogue;
 use engine::{Layer, PoolSettings, Profile, ZygoteScope};
 use std::collections::BTreeMap;
@@ -23,8 +23,6 @@ section! {
         max_queued: usize = Key::of(Whole { least: 0, most: 1_000_000 }).usual("1000");
         /// Executions that wait for their turn in one session
         session_queue: usize = Key::of(Whole { least: 0, most: 10_000 }).usual("10");
-        /// What code is, where a request does not say
-        default_mode: Mode = Key::of(Choice(&["script", "handler", "shell", "evaluate"])).usual("script");
         /// How often an execution is tried in all, where it was us who failed
         retry_attempts: u32 = Key::of(Whole { least: 1, most: 20 }).usual("3").also(&["MAX_RETRY_ATTEMPTS"], Same);
         /// Pause before the second try

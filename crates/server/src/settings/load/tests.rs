@@ -115,11 +115,11 @@ fn places_follow_the_home_and_the_state_directory() {
     let xdg = load(&Sources::nowhere().env("XDG_STATE_HOME", "/x")).unwrap().settings;
     assert_eq!(xdg.state.dir, PathBuf::from("/x/sandboxd"));
     let root = load(&Sources { is_root: true, ..Sources::nowhere() }).unwrap().settings;
-    assert_eq!(root.audit.file, PathBuf::from("/var/lib/sandboxd/audit.log"));
-    let flags = [("state.dir", "here"), ("audit.file", "~/a.log")];
+    assert_eq!(root.state.dir, PathBuf::from("/var/lib/sandboxd"));
+    let flags = [("state.dir", "here"), ("server.unix_socket", "~/a.sock")];
     let chosen = load(&Sources::nowhere().flags(&flags)).unwrap().settings;
     assert_eq!(chosen.storage.objects, "/nonexistent/here/objects");
-    assert_eq!(chosen.audit.file, PathBuf::from("/home/nobody/a.log"));
+    assert_eq!(chosen.server.unix_socket, Some(PathBuf::from("/home/nobody/a.sock")));
 
     let mut homeless = Sources::nowhere();
     homeless.variables.clear();
