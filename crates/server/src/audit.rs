@@ -175,7 +175,8 @@ impl Audit {
         }
         let more = inner.unnoted.swap(0, Ordering::Relaxed);
         let note = note.outcome(Outcome::Refused);
-        self.note(if more > 0 { note.detail(&format!("and {more} more before it")) } else { note });
+        let from = note.detail.clone().unwrap_or_default();
+        self.note(if more > 0 { note.detail(&format!("{from}, and {more} more before it")) } else { note });
     }
 
     /// Up to `limit` lines behind this number: all, or those of one tenant.

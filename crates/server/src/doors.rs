@@ -1,4 +1,4 @@
-//! All doors, in one place: a new one is one line in [`all`].
+//! All doors, in one place: a new one is one line in `all`.
 
 mod audit;
 mod document;

@@ -2,7 +2,7 @@
 //!
 //! [`Server`] listens and serves until it is told to stop. What is here translates requests into calls of the engine
 //! and of storage, and results into answers; it holds no logic of its own. A request passes the layers
-//! ([`layers`]) and then one of the doors ([`doors`]). Whatever goes wrong is a [`Problem`], which is written down in
+//! (`layers.rs`) and then one of the doors (`doors.rs`). Whatever goes wrong is a [`Problem`], which is written down in
 //! one place, in the words of the API that was asked.
 
 pub mod audit;
