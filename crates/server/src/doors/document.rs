@@ -27,6 +27,11 @@ use utoipa::{Modify, OpenApi as _};
         (name = "server", description = "What this server is and how it does"),
         (name = "keys", description = "Who may do what"),
         (name = "audit", description = "Who did what"),
+        (name = "executions", description = "Programs, and what came of them"),
+        (name = "sessions", description = "Sandboxes that stay, with a workspace"),
+        (name = "files", description = "Files of sessions"),
+        (name = "templates", description = "What sessions are made from"),
+        (name = "runtimes", description = "What this host can run"),
     )
 )]
 struct Head;
@@ -56,7 +61,12 @@ pub(super) fn head() -> OpenApi {
 /// The description as text that is the same whenever the API is.
 pub(super) fn text(document: &OpenApi) -> String {
     // By way of a value, whose keys are sorted.
-    let value = serde_json::to_value(document).unwrap_or_default();
+    let mut value = serde_json::to_value(document).unwrap_or_default();
+    // The router's sign for "all that follows" is not one of OpenAPI's.
+    if let Some(paths) = value["paths"].as_object_mut() {
+        *paths =
+            std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    }
     let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text.push('\n');
     text

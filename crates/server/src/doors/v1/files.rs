@@ -209,7 +209,7 @@ fn place(Path((session, path)): Place) -> Result<(String, String), Problem> {
 
 /// Read a file, or a range of it
 #[utoipa::path(
-    get, path = "/api/v1/sessions/{session_id}/files/{path}", tag = "files",
+    get, path = "/api/v1/sessions/{session_id}/files/{*path}", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"),
         ("Range" = Option<String>, Header, description = "Such as `bytes=0-99`")),
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = 206, content_type = "application/octet-stream", body = Vec<u8>),
@@ -293,7 +293,7 @@ fn content(file: OpenFile, begin: u64, end: u64) -> HttpBody {
 
 /// Write a file: the body is its content
 #[utoipa::path(
-    put, path = "/api/v1/sessions/{session_id}/files/{path}", tag = "files",
+    put, path = "/api/v1/sessions/{session_id}/files/{*path}", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"),
         ("X-File-Mode" = Option<String>, Header, description = "Its permissions, such as `0755`")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
@@ -341,7 +341,7 @@ struct How {
 
 /// Remove a file or directory
 #[utoipa::path(
-    delete, path = "/api/v1/sessions/{session_id}/files/{path}", tag = "files",
+    delete, path = "/api/v1/sessions/{session_id}/files/{*path}", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"), How),
     responses((status = 204, description = "It is gone"), (status = 404, description = "There is none", body = crate::problem::Facts))
 )]
