@@ -7,6 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use serde_json::{Value, json};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, SecurityRequirement};
 use utoipa::{Modify, OpenApi as _};
@@ -66,10 +67,27 @@ pub(super) fn text(document: &OpenApi) -> String {
     if let Some(paths) = value["paths"].as_object_mut() {
         *paths =
             std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+        let operations =
+            paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut());
+        operations.for_each(|operation| refusals(&mut operation["responses"]));
     }
     let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// Every operation can be refused, and always in the same shape.
+fn refusals(responses: &mut Value) {
+    let Some(responses) = responses.as_object_mut() else { return };
+    let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
+    for response in responses.values_mut() {
+        if response["content"]["application/json"] == problem {
+            response["content"] = json!({"application/problem+json": problem});
+        }
+    }
+    let refused =
+        json!({"description": "It is refused, or failed", "content": {"application/problem+json": problem}});
+    responses.entry("default").or_insert(refused);
 }
 
 /// Where the description is.

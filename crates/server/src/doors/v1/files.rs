@@ -100,6 +100,7 @@ struct To {
 
 /// A file as a form sends it.
 #[derive(ToSchema)]
+#[schema(as = UploadForm)]
 #[expect(dead_code, reason = "only its description is used")]
 struct Form {
     /// The file.
@@ -145,6 +146,7 @@ async fn upload(
 /// A directory to make.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = NewDirectory)]
 struct Directory {
     /// Its path.
     #[schema(example = "data/raw")]
@@ -170,6 +172,7 @@ async fn make_directory(
 /// What gets another name.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = MoveFile)]
 struct Rename {
     /// What.
     from: String,
