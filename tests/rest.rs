@@ -599,3 +599,82 @@ fn settings_have_effect() {
     served.get("/metrics").is(404);
     served.stop();
 }
+
+#[test]
+fn a_crowd_gets_its_own_answers_and_one_tenant_does_not_keep_out_another() {
+    let who = Sandboxd::caller();
+    let served = Served::start(
+        &who,
+        &[
+            "--set",
+            "sessions.max=250",
+            "--set",
+            "tenants.sessions=250",
+            "--set",
+            "executions.max_queued=1100",
+            "--set",
+            "tenants.queued=1000",
+            "--set",
+            "tenants.requests_per_minute=0",
+        ],
+    );
+    let key = |tenant: &str| {
+        served.post("/api/v1/keys", &json!({"name": tenant, "tenant": tenant, "scopes": ["run"]})).is(201)["token"].as_str().unwrap().to_owned()
+    };
+    let (many, few) = (key("many"), key("few"));
+    let json = [("content-type", "application/json")];
+    let post = |token: &str, path: &str, body: &Value| {
+        served.send_as(token, "POST", path, &json, body.to_string().as_bytes())
+    };
+    let resident = || {
+        host::status(served.running.as_ref().unwrap().pid(), "VmRSS")
+            .unwrap()
+            .trim_end_matches(" kB")
+            .trim()
+            .parse::<u64>()
+            .unwrap()
+            >> 10
+    };
+    let before = resident();
+    for n in 0..200 {
+        post(
+            &many,
+            "/api/v1/sessions",
+            &json!({"id": format!("s{n}"), "memory": "64M", "env_vars": {"NONCE": format!("session-{n}")}}),
+        )
+        .is(201);
+    }
+    let mut ids = Vec::new();
+    for n in 0..1000 {
+        let program = python(&format!("import os; print(os.environ['NONCE'], {n})"));
+        let accepted = post(&many, &format!("/api/v1/sessions/s{}/execute", n % 200), &program).is(201);
+        ids.push(accepted["execution_id"].as_str().unwrap().to_owned());
+    }
+    // Somebody else comes while all of them wait.
+    let asked = Instant::now();
+    let other = post(&few, "/api/v1/execute", &python("print('few')")).is(200);
+    let waited = asked.elapsed();
+    assert_eq!(other["stdout"], "few\n");
+    let last = served.send_as(&many, "GET", &format!("/api/v1/executions/{}", ids[999]), &[], b"").is(200);
+    assert!(last["status"] != "completed", "the crowd was gone before anybody else came");
+    assert!(waited < Duration::from_secs(1), "{waited:?}");
+    let patience = Instant::now() + Duration::from_secs(300);
+    for (n, id) in ids.iter().enumerate() {
+        loop {
+            let found = served.send_as(&many, "GET", &format!("/api/v1/executions/{id}"), &[], b"").is(200);
+            if found["status"] == "completed" {
+                assert_eq!(found["stdout"], format!("session-{} {n}\n", n % 200));
+                break;
+            }
+            assert!(matches!(found["status"].as_str(), Some("pending" | "running")), "{found}");
+            assert!(Instant::now() < patience, "{n} is not done");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let after = resident();
+    println!(
+        "200 sessions and 1000 executions: {before} MiB before, {after} MiB after; somebody else waited {waited:?}"
+    );
+    assert!(after < 400, "the server has grown to {after} MiB");
+    served.stop();
+}
