@@ -1,4 +1,5 @@
-//! A server of its own for each test, and a client that says what it is told to.
+//! A server of its own for each test, and a client that says what it is told to. Each test binary uses a part of it.
+#![allow(dead_code)]
 
 use crate::support::{Running, Sandboxd};
 use rustix::process::Signal;
