@@ -23,20 +23,23 @@ unlinkSync(told)
 process.argv.splice(1, 1)
 const main = (process.argv[1] = resolve(process.argv[1]))
 delete require.cache[__filename]
+// What was compiled lies beside us, and has nothing left in it that was not exported
+const isBundle = dirname(main) === dirname(__dirname)
 
 const of = call.mode === 'handler' ? 'the value of the handler' : 'the value'
 const raised = { load: 'the program could not be loaded:', handle: 'the handler threw', evaluate: 'the program threw:' }
 let stage = call.mode === 'handler' ? 'load' : 'evaluate'
 let over = false
+let code = 0
 
 function leave(text) {
   over = true
   writeFileSync(place, text)
 }
 
-function fail(code, why) {
+function fail(status, why) {
   leave(stringify({ failure: why.slice(0, 2000) }))
-  exit(code)
+  exit(status)
 }
 
 function leaveValue(value) {
@@ -51,6 +54,7 @@ function leaveValue(value) {
   if (length > call.most_value_bytes) {
     fail(3, `${of} has ${length} bytes as JSON; at most ${call.most_value_bytes} are allowed`)
   }
+  code = 0
   leave(`{"value":${text}}`)
 }
 
@@ -72,13 +76,22 @@ process.on('uncaughtExceptionMonitor', error => {
       words = `${error.name}: ${error.message}`
       const lines = error.stack.split('\n')
       const end = lines.findIndex(line => /^\s+at /.test(line) && line.includes(__filename))
-      if (end >= 0) error.stack = lines.slice(0, end).join('\n')
+      if (end >= 0) {
+        lines.length = end
+        while (/^\s+at .*\bnode:/.test(lines.at(-1))) lines.pop()
+        error.stack = lines.join('\n')
+      }
     }
   } catch {
     // It is the program's, and may be anything
   }
-  if (stage === 'handle') process.exitCode = 2
+  if (stage === 'handle') code = 2
   leave(stringify({ failure: `${raised[stage]} ${words}`.slice(0, 2000) }))
+})
+
+// Node.js has settled on another one for what nobody has caught
+process.on('exit', () => {
+  if (code) process.exitCode = code
 })
 
 process.on('beforeExit', () => {
@@ -88,7 +101,7 @@ process.on('beforeExit', () => {
 function handle(handler, expected) {
   if (typeof handler !== 'function') {
     const what = handler === undefined ? 'defines no function `handler`' : 'has a `handler` that is no function'
-    fail(1, `${basename(main)} ${what}; ${expected} is expected`)
+    fail(1, `${isBundle ? 'the program' : basename(main)} ${what}; ${expected} is expected`)
   }
   const remaining = () => Math.max(0, call.deadline_ms - Date.now())
   const context = {
@@ -146,7 +159,8 @@ function load() {
   delete globalThis[key]
   const own = declared === seen ? undefined : declared
   const handler = own ?? (typeof exports === 'function' ? exports : exported(exports))
-  handle(handler, '`function handler(event)` or `function handler(event, context)`')
+  const form = isBundle ? 'export function' : 'function'
+  handle(handler, `\`${form} handler(event)\` or \`${form} handler(event, context)\``)
 }
 
 function evaluate() {
@@ -156,6 +170,11 @@ function evaluate() {
   const globals = { require: Module.createRequire(main), module, exports: module.exports, __filename: main, __dirname: dirname(main) }
   for (const [name, value] of Object.entries(globals)) {
     Object.defineProperty(globalThis, name, { value, configurable: true, writable: true })
+  }
+  // That `import()` works here is new to some versions, which the program need not hear of
+  const { emitWarning } = process
+  process.emitWarning = (warning, ...rest) => {
+    if (!String(warning).includes('USE_MAIN_CONTEXT_DEFAULT_LOADER')) Reflect.apply(emitWarning, process, [warning, ...rest])
   }
   const options = { filename: main, importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER }
   let script

@@ -9,7 +9,6 @@ import sys
 
 def main():
     known = set(sys.modules)
-    import ast
     import json
 
     place = os.path.dirname(os.path.abspath(__file__))
@@ -27,7 +26,7 @@ def main():
     module = type(sys)("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __annotations__={}, __cached__=None)
     sys.modules["__main__"] = module
-    value = host.evaluate(module, path, ast) if call["mode"] == "evaluate" else host.handle(module, path)
+    value = host.evaluate(module, path) if call["mode"] == "evaluate" else host.handle(module, path)
     host.leave_value(value)
 
 
@@ -67,16 +66,19 @@ class Host:
             arguments.append(Context(self.call["context"], self.call["deadline_ms"]))
         return self.guard(2, "the handler raised", lambda: settled(handler(*arguments)))
 
-    def evaluate(self, module, path, ast):
+    def evaluate(self, module, path):
+        # What `ast` is made of: nobody else has a module of that name.
+        import _ast
+
         source = self.load(path)
         name = "<value>"
 
         def work():
-            tree = ast.parse(source, path)
-            if tree.body and isinstance(tree.body[-1], ast.Expr):
+            tree = compile(source, path, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+            if tree.body and isinstance(tree.body[-1], _ast.Expr):
                 last = tree.body[-1]
-                target = ast.copy_location(ast.Name(name, ast.Store()), last)
-                tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+                place = {key: getattr(last, key) for key in last._attributes}
+                tree.body[-1] = _ast.Assign([_ast.Name(name, _ast.Store(), **place)], last.value, **place)
             self.run(module, tree, path)
             return settled(module.__dict__.pop(name, None))
 

@@ -240,7 +240,9 @@ mod tests {
     #[test]
     fn every_value_is_kept_apart_from_none() {
         let mode = handler(json!({}));
-        for value in [json!(null), json!(false), json!(0), json!(""), json!([]), json!({}), json!({"ü": [1.5]})] {
+        for value in
+            [json!(null), json!(false), json!(0), json!(""), json!([]), json!({}), json!({"ü": [1.5]})]
+        {
             let left = json!({"value": value}).to_string();
             let judged = judge(&mode, Status::Success, Some(Returned::Sent), left.as_bytes());
             assert_eq!(judged, Judged::Value(value));

@@ -509,12 +509,8 @@ mod tests {
             build: Vec::new(),
             returned: None,
         };
-        let returned = [
-            Returned::None,
-            Returned::Sent,
-            Returned::TooLarge,
-            Returned::Unreadable { errno: 40 },
-        ];
+        let returned =
+            [Returned::None, Returned::Sent, Returned::TooLarge, Returned::Unreadable { errno: 40 }];
         let entry =
             FileEntry { path: "a".into(), kind: FileKind::File, size: 1, mode: 0o644, modified_ms: 2 };
         let error = jail::JailError { step: Rung::Exec, subject: "x".into(), errno: 2 };

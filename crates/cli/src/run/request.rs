@@ -92,9 +92,14 @@ fn guess(path: &str, content: &[u8], catalogue: &Catalogue) -> Result<String> {
 /// What is wanted of the program, and what that takes.
 fn mode(args: &RunArgs) -> Result<Mode> {
     if args.mode != ModeArg::Handler {
-        let given = [("event", args.event.is_some() || args.event_file.is_some()), ("context", args.context.is_some())];
+        let given = [
+            ("event", args.event.is_some() || args.event_file.is_some()),
+            ("context", args.context.is_some()),
+        ];
         if let Some((field, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(EngineError::invalid(field, "only a handler has one").with_hint("add `--mode handler`").into());
+            return Err(EngineError::invalid(field, "only a handler has one")
+                .with_hint("add `--mode handler`")
+                .into());
         }
     }
     Ok(match args.mode {
@@ -102,7 +107,10 @@ fn mode(args: &RunArgs) -> Result<Mode> {
         ModeArg::Evaluate => Mode::Evaluate,
         ModeArg::Handler => Mode::Handler {
             event: event(args)?.map_or_else(|| Ok(Map::new().into()), |text| parsed("event", &text))?,
-            context: args.context.as_ref().map_or_else(|| Ok(Map::new()), |text| parsed("context", text.as_bytes()))?,
+            context: args
+                .context
+                .as_ref()
+                .map_or_else(|| Ok(Map::new()), |text| parsed("context", text.as_bytes()))?,
         },
     })
 }
@@ -124,7 +132,9 @@ fn event(args: &RunArgs) -> Result<Option<Vec<u8>>> {
 fn parsed<T: serde::de::DeserializeOwned>(field: &str, text: &[u8]) -> Result<T> {
     serde_json::from_slice(text).map_err(|e| {
         let shape = if field == "context" { "an object of JSON" } else { "JSON" };
-        EngineError::invalid(field, format!("it is not {shape}: {e}")).with_hint("such as `{\"name\": \"Ada\"}`").into()
+        EngineError::invalid(field, format!("it is not {shape}: {e}"))
+            .with_hint("such as `{\"name\": \"Ada\"}`")
+            .into()
     })
 }
 

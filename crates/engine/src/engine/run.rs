@@ -2,8 +2,8 @@
 
 use super::{Request, SourceFile};
 use crate::EngineError;
-use crate::call::{self, Judged, Mode};
 use crate::cache::{BuiltFile, Compiled};
+use crate::call::{self, Judged, Mode};
 use crate::conversation::{self, End, Heard};
 use crate::execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status, judge};
 use crate::limits::Limits;

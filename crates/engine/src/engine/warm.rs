@@ -2,8 +2,8 @@
 
 use super::run::Run;
 use super::{Engine, Event};
-use crate::call::Mode;
 use crate::EngineError;
+use crate::call::Mode;
 use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
 use crate::isolator::native::KEEPERS;

@@ -89,10 +89,9 @@ pub fn steps(
     let run = program.host.map_or(&variant.run, |host| &host.run);
     match purpose {
         Purpose::Run if variant.compile.is_empty() => Ok(vec![step(StepKind::Run, run, program.args)?]),
-        Purpose::Run => Ok(vec![
-            step(StepKind::Compile, &variant.compile, &[])?,
-            step(StepKind::Run, run, program.args)?,
-        ]),
+        Purpose::Run => {
+            Ok(vec![step(StepKind::Compile, &variant.compile, &[])?, step(StepKind::Run, run, program.args)?])
+        }
         Purpose::Check if variant.syntax.is_empty() => Err(EngineError::invalid(
             "check",
             format!("{} cannot be checked without running it", runtime.title),
