@@ -5,8 +5,12 @@ mod support;
 
 use engine::limits::Ceiling;
 use engine::{Engine, Execution, Mode, PoolSettings, Request, SandboxSpec, Start, Status};
+use rustix::process::Signal;
 use serde_json::{Map, Value, json};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{Record, Run, Sandboxd, alone};
 use tokio::sync::mpsc;
 
@@ -413,6 +417,60 @@ fn without_isolation_it_is_the_same() {
     }
 }
 
+#[test]
+fn a_server_answers_with_the_value() {
+    let who = Sandboxd::caller();
+    let folder = who.folder();
+    let (socket, state) = (folder.path().join("socket"), folder.path().join("state"));
+    let server = who.command(["serve"]).arg("--unix-socket", &socket).arg("--state-dir", &state).start();
+    server.until_it_complains("\"ready\"");
+    let token = std::fs::read_to_string(state.join("token")).unwrap();
+    let ask = |body: Value| {
+        let body = body.to_string();
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        write!(
+            stream,
+            "POST /api/v1/execute HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            token.trim(),
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str::<Value>(body).unwrap_or_else(|e| panic!("{e}: {answer}")))
+    };
+    let code = "def handler(event, context):\n    print('said')\n    return [event, context.function_name]";
+    let (status, record) = ask(json!({
+        "language": "python", "mode": "handler", "code": code, "event": {"n": 0.1 + 0.2}, "context": {"function_name": "f"}
+    }));
+    assert_eq!((status, &record["return_value"]), (200, &json!([{"n": 0.1 + 0.2}, "f"])), "{record}");
+    assert_eq!((&record["return_value_set"], &record["stdout"]), (&json!(true), &json!("said\n")));
+    let (status, record) = ask(json!({"language": "js", "mode": "evaluate", "code": "null"}));
+    assert_eq!((status, &record["return_value_set"]), (200, &json!(true)), "{record}");
+    let (status, record) = ask(json!({"language": "python", "mode": "handler", "code": "1"}));
+    assert_eq!(
+        (status, &record["status"], &record["exit_code"]),
+        (200, &json!("failed"), &json!(1)),
+        "{record}"
+    );
+    for (body, field) in [
+        (json!({"language": "bash", "mode": "handler", "code": "true"}), "mode"),
+        (json!({"language": "python", "code": "1", "event": {}}), "event"),
+        (json!({"language": "python", "mode": "handler", "code": "1", "event": {"__timeout": 0}}), "event"),
+        (json!({"language": "python", "mode": "handler", "code": "1", "context": {"x": 1}}), "context"),
+    ] {
+        let (status, problem) = ask(body);
+        assert_eq!(status, 422, "{problem}");
+        assert!(problem.to_string().contains(field), "{problem}");
+    }
+    server.signal(Signal::TERM);
+    server.out(Duration::from_secs(20)).exits(0);
+}
+
 /// What an engine of our own makes of a program.
 async fn execute(engine: &Engine, request: &Request) -> Execution {
     let (events, mut happening) = mpsc::channel(64);
@@ -455,7 +513,7 @@ fn a_sandbox_that_waited_gives_the_same_value() {
             if starts.last() == Some(&Start::Ready) {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         assert_eq!(starts.last(), Some(&Start::Ready), "{starts:?}");
     });
