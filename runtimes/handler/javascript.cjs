@@ -120,14 +120,17 @@ const exported = exports => exports?.handler ?? exports?.default?.handler ?? exp
 function isModule() {
   if (main.endsWith('.mjs')) return true
   if (main.endsWith('.cjs')) return false
-  const source = readFileSync(main, 'utf8')
-  if (!/^\s*(import|export)\b/m.test(source)) return false
   try {
-    vm.compileFunction(source.replace(/^#!.*/, ''), ['exports', 'require', 'module', '__filename', '__dirname'])
+    compile(readFileSync(main, 'utf8'))
     return false
-  } catch {
-    return true
+  } catch (error) {
+    return /\b(import|export|await)\b/.test(error.message)
   }
+}
+
+// Whether this is a CommonJS module: throws if it is not
+function compile(source) {
+  vm.compileFunction(source.replace(/^#!.*/, ''), ['exports', 'require', 'module', '__filename', '__dirname'])
 }
 
 function load() {
@@ -148,7 +151,7 @@ function load() {
     const look = `\n;globalThis[Symbol.for("handler")]?.(typeof handler === "undefined" ? undefined : handler)`
     let whole = content + look
     try {
-      vm.compileFunction(whole.replace(/^#!.*/, ''), ['exports', 'require', 'module', '__filename', '__dirname'])
+      compile(whole)
     } catch {
       // It is told of as it is
       whole = content

@@ -95,7 +95,10 @@ class Host:
             raise
         except BaseException as error:
             error = error.with_traceback(trimmed(error.__traceback__))
-            sys.excepthook(type(error), error, error.__traceback__)
+            try:
+                sys.excepthook(type(error), error, error.__traceback__)
+            except Exception:
+                sys.__excepthook__(type(error), error, error.__traceback__)
             self.fail(code, f"{what}: {described(error)}" if code == 1 else f"{what} {described(error)}")
 
     def leave_value(self, value):
