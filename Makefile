@@ -12,9 +12,8 @@ build: ## leaves sandboxd, sandbox-run, sandbox-executor and libsandbox_zygote.s
 	ln -f $(BIN)/sandboxd $(BIN)/sandbox-run
 	cargo build --locked --release -p sandbox-zygote
 
-run: build ## builds, and shows the main job at once
-	$(BIN)/sandboxd run -c 'import os, platform; print("Python", platform.python_version(), "in a sandbox, as uid", os.getuid())' --metrics
-	$(BIN)/sandboxd demo
+run: build ## builds, starts a server and prints a request to try it with
+	$(BIN)/sandboxd serve --state-dir target/state
 
 test: ## installs what the tests need and runs everything
 	scripts/setup

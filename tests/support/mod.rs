@@ -159,12 +159,12 @@ impl Sandboxd {
     }
 
     /// `sandboxd` with any words.
-    pub(crate) fn command<const N: usize>(&self, words: [&str; N]) -> Run {
+    pub(crate) fn command<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Run {
         self.program("sandboxd", words)
     }
 
     /// A binary with any words, in an environment with nothing in it but what a login gives.
-    pub(crate) fn program<const N: usize>(&self, name: &str, words: [&str; N]) -> Run {
+    pub(crate) fn program<'w>(&self, name: &str, words: impl IntoIterator<Item = &'w str>) -> Run {
         let mut command = self.bare(self.binary(name));
         command.args(words).env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin").current_dir("/");
         command.envs(self.vars.iter().map(|(name, value)| (name, value)));

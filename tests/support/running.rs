@@ -73,6 +73,11 @@ impl Running {
         }
     }
 
+    /// What it has said on standard error so far.
+    pub(crate) fn complained(&self) -> String {
+        text(&self.stderr)
+    }
+
     /// Waits until a program of this name runs somewhere below it.
     pub(crate) fn until_it_runs(&self, name: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);

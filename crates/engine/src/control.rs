@@ -4,6 +4,7 @@
 //! [`ControlPlane`] is its one door, and every API is a translation onto it. It decides; the engine runs, and storage
 //! remembers.
 
+mod archive;
 mod error;
 mod executions;
 mod files;
@@ -17,6 +18,7 @@ mod templates;
 mod turns;
 mod workspace;
 
+pub use archive::{Archive, ArchiveStream, Unpacked};
 pub use error::ControlError;
 pub use executions::{Accepted, Done, Follow};
 pub use files::{FileList, OpenFile, Upload};

@@ -157,7 +157,8 @@ fn run(
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
     let build = Tree::open(ground.build()).map_err(|e| format!("build directory: {e}"))?;
     let mut known = Known::new();
-    if std::mem::replace(used, true) || control.has_shown_files() {
+    let again = std::mem::replace(used, true);
+    if again || control.has_shown_files() {
         // What an earlier job built is nothing of this one's, and what lies in the workspace is not new.
         build.clear().map_err(|e| format!("build directory: {e}"))?;
         workspace.walk(&mut |entry| {
@@ -167,7 +168,7 @@ fn run(
     }
     receive_files(control, ground, signals, job, (&workspace, &build), &mut known)?;
 
-    let before = ground.meters().read();
+    let before = if again { ground.meters().read_anew() } else { ground.meters().read() };
     let mut watch = Watch::new(ground, &job.limits, signals, &workspace, (Instant::now(), before));
     let mut built = Vec::new();
     let mut last = (0, Ending::Cancelled);
@@ -270,7 +271,9 @@ impl<G: Ground> Bring<'_, G> {
         let usage = Usage {
             wall_us: began.elapsed().as_micros() as u64,
             cpu_us: after.waited_cpu_us.saturating_sub(before.waited_cpu_us),
-            largest_rss_bytes: sys::usage_of_children().largest_rss_bytes,
+            // That of an earlier job is not this one's; a smaller one of this job cannot be told from it.
+            largest_rss_bytes: after.largest_rss_bytes
+                * u64::from(after.largest_rss_bytes > before.largest_rss_bytes),
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
             write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
             sampled_memory_bytes: sampled.map(|most| most.memory_bytes),

@@ -29,7 +29,10 @@ pub(crate) struct Reading {
     pub(crate) waited_cpu_us: u64,
     pub(crate) read_bytes: u64,
     pub(crate) write_bytes: u64,
+    /// Resident memory of the largest process that was waited for.
+    pub(crate) largest_rss_bytes: u64,
     oom_kills: u64,
+    pids_refused: u64,
 }
 
 /// All processes of the box at one moment.
@@ -86,12 +89,28 @@ impl Meters {
 
     pub(crate) fn read(&self) -> Reading {
         let (read_bytes, write_bytes) = self.io();
+        let children = sys::usage_of_children();
         Reading {
             cpu_us: self.cpu_us(),
-            waited_cpu_us: sys::usage_of_children().cpu_micros,
+            waited_cpu_us: children.cpu_micros,
             read_bytes,
             write_bytes,
+            largest_rss_bytes: children.largest_rss_bytes,
             oom_kills: if self.kind == CgroupKind::V2 { self.oom_kills() } else { 0 },
+            pids_refused: 0,
+        }
+    }
+
+    /// The same in a place where other jobs were before: what they ran into is nothing of the next one's.
+    pub(crate) fn read_anew(&self) -> Reading {
+        if let (CgroupKind::V1, Some(oom), true) = (self.kind, &self.oom, self.ran_out(&Reading::default())) {
+            // It is there, so this does not wait.
+            let _ = rustix::io::read(oom, &mut [0; 8]);
+        }
+        Reading {
+            oom_kills: self.oom_kills(),
+            pids_refused: keyed(self.pids_events.as_ref(), "max "),
+            ..self.read()
         }
     }
 
@@ -116,8 +135,8 @@ impl Meters {
             cpu_micros: Some(self.cpu_us().saturating_sub(before.cpu_us)),
             memory_peak_bytes: number(&self.memory_peak),
             pids_peak: number(&self.pids_peak),
-            oom_kills: self.oom_kills(),
-            pids_refused: keyed(self.pids_events.as_ref(), "max "),
+            oom_kills: self.oom_kills().saturating_sub(before.oom_kills),
+            pids_refused: keyed(self.pids_events.as_ref(), "max ").saturating_sub(before.pids_refused),
         })
     }
 

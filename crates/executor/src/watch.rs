@@ -297,7 +297,8 @@ impl<'a, G: Ground> Watch<'a, G> {
             let over = self.look();
             self.most.processes = self.most.processes.max(self.last.processes + 1);
             let most = self.ground.limits().memory_bytes;
-            let large = jail::sys::usage_of_children().largest_rss_bytes >= most / 10 * 9;
+            let largest = jail::sys::usage_of_children().largest_rss_bytes;
+            let large = largest > self.before.largest_rss_bytes && largest >= most / 10 * 9;
             if (over || large) && status.exit_status() != Some(0) {
                 return Ending::OutOfMemory;
             }

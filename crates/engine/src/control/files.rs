@@ -270,7 +270,7 @@ fn file(path: &str) -> Result<String, ControlError> {
 }
 
 /// The same for a directory, which may be the workspace itself.
-fn directory(path: &str) -> Result<String, ControlError> {
+pub(super) fn directory(path: &str) -> Result<String, ControlError> {
     match path.trim_end_matches('/') {
         "" | "." | "/workspace" => Ok(String::new()),
         path => file(path),

@@ -121,6 +121,18 @@ impl ControlPlane {
         Ok(Page { items: items.into_iter().map(view).collect::<Result<_, _>>()?, next })
     }
 
+    /// Sessions of this caller that have a sandbox at the moment, by id.
+    pub fn standing(&self, caller: &Caller) -> Vec<SessionView> {
+        let mut views: Vec<SessionView> = self
+            .all_live_sessions()
+            .iter()
+            .map(|live| live.view())
+            .filter(|view| view.session.owner == *caller.tenant)
+            .collect();
+        views.sort_by(|a, b| a.session.id.cmp(&b.session.id));
+        views
+    }
+
     /// The states a session has been in, the oldest first.
     pub async fn session_history(
         &self,

@@ -7,6 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use serde_json::{Value, json};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, SecurityRequirement};
 use utoipa::{Modify, OpenApi as _};
@@ -27,6 +28,11 @@ use utoipa::{Modify, OpenApi as _};
         (name = "server", description = "What this server is and how it does"),
         (name = "keys", description = "Who may do what"),
         (name = "audit", description = "Who did what"),
+        (name = "executions", description = "Programs, and what came of them"),
+        (name = "sessions", description = "Sandboxes that stay, with a workspace"),
+        (name = "files", description = "Files of sessions"),
+        (name = "templates", description = "What sessions are made from"),
+        (name = "runtimes", description = "What this host can run"),
     )
 )]
 struct Head;
@@ -56,10 +62,32 @@ pub(super) fn head() -> OpenApi {
 /// The description as text that is the same whenever the API is.
 pub(super) fn text(document: &OpenApi) -> String {
     // By way of a value, whose keys are sorted.
-    let value = serde_json::to_value(document).unwrap_or_default();
+    let mut value = serde_json::to_value(document).unwrap_or_default();
+    // The router's sign for "all that follows" is not one of OpenAPI's.
+    if let Some(paths) = value["paths"].as_object_mut() {
+        *paths =
+            std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+        let operations =
+            paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut());
+        operations.for_each(|operation| refusals(&mut operation["responses"]));
+    }
     let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// Every operation can be refused, and always in the same shape.
+fn refusals(responses: &mut Value) {
+    let Some(responses) = responses.as_object_mut() else { return };
+    let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
+    for response in responses.values_mut() {
+        if response["content"]["application/json"] == problem {
+            response["content"] = json!({"application/problem+json": problem});
+        }
+    }
+    let refused =
+        json!({"description": "It is refused, or failed", "content": {"application/problem+json": problem}});
+    responses.entry("default").or_insert(refused);
 }
 
 /// Where the description is.

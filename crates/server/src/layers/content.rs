@@ -2,13 +2,14 @@
 
 use crate::Problem;
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::Body;
 
 pub(super) async fn content(request: Request, next: Next) -> Response {
-    match fault(request.headers(), !request.body().is_end_stream()) {
+    let has_body = !request.body().is_end_stream();
+    match fault(request.method(), request.headers(), has_body) {
         Some((detail, hint)) => {
             Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
                 .hint(hint)
@@ -18,7 +19,7 @@ pub(super) async fn content(request: Request, next: Next) -> Response {
     }
 }
 
-fn fault(headers: &HeaderMap, has_body: bool) -> Option<(&'static str, &'static str)> {
+fn fault(method: &Method, headers: &HeaderMap, has_body: bool) -> Option<(&'static str, &'static str)> {
     let packed = |value: &axum::http::HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
     if headers.get_all(header::CONTENT_ENCODING).iter().any(packed) {
         return Some(("packed bodies are not taken", "send the body as it is, without `Content-Encoding`"));
@@ -28,10 +29,15 @@ fn fault(headers: &HeaderMap, has_body: bool) -> Option<(&'static str, &'static 
     if kinds.next().is_some() {
         return Some(("there is more than one `Content-Type`", "send one"));
     }
-    let json = "send JSON, with `Content-Type: application/json`";
+    // What is put is a file. A page cannot put anything without asking first.
+    let put = method == Method::PUT;
+    let advice = match put {
+        true => "send JSON, with `Content-Type: application/json`, or a file with `application/octet-stream`",
+        false => "send JSON, with `Content-Type: application/json`",
+    };
     match kind.map(|kind| kind.to_str().unwrap_or("").split(';').next().unwrap_or("").trim()) {
-        None if has_body => Some(("the body has no `Content-Type`", json)),
-        Some(kind) if is_simple(kind) => Some(("bodies of this kind are not taken", json)),
+        None if has_body && !put => Some(("the body has no `Content-Type`", advice)),
+        Some(kind) if is_simple(kind) => Some(("bodies of this kind are not taken", advice)),
         _ => None,
     }
 }

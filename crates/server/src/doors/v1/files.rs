@@ -8,9 +8,9 @@ use axum::extract::{Multipart, Path, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use engine::control::OpenFile;
+use engine::control::{Archive, OpenFile};
 use engine::{FileEntry, FileKind};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -24,6 +24,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
         .routes(routes!(make_directory))
         .routes(routes!(rename))
         .routes(routes!(read, write, remove))
+        .routes(routes!(export, import))
 }
 
 /// Which files.
@@ -100,6 +101,7 @@ struct To {
 
 /// A file as a form sends it.
 #[derive(ToSchema)]
+#[schema(as = UploadForm)]
 #[expect(dead_code, reason = "only its description is used")]
 struct Form {
     /// The file.
@@ -145,6 +147,7 @@ async fn upload(
 /// A directory to make.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = NewDirectory)]
 struct Directory {
     /// Its path.
     #[schema(example = "data/raw")]
@@ -170,6 +173,7 @@ async fn make_directory(
 /// What gets another name.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = MoveFile)]
 struct Rename {
     /// What.
     from: String,
@@ -209,7 +213,7 @@ fn place(Path((session, path)): Place) -> Result<(String, String), Problem> {
 
 /// Read a file, or a range of it
 #[utoipa::path(
-    get, path = "/api/v1/sessions/{session_id}/files/{path}", tag = "files",
+    get, path = "/api/v1/sessions/{session_id}/files/{*path}", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"),
         ("Range" = Option<String>, Header, description = "Such as `bytes=0-99`")),
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = 206, content_type = "application/octet-stream", body = Vec<u8>),
@@ -293,7 +297,7 @@ fn content(file: OpenFile, begin: u64, end: u64) -> HttpBody {
 
 /// Write a file: the body is its content
 #[utoipa::path(
-    put, path = "/api/v1/sessions/{session_id}/files/{path}", tag = "files",
+    put, path = "/api/v1/sessions/{session_id}/files/{*path}", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"),
         ("X-File-Mode" = Option<String>, Header, description = "Its permissions, such as `0755`")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
@@ -341,7 +345,7 @@ struct How {
 
 /// Remove a file or directory
 #[utoipa::path(
-    delete, path = "/api/v1/sessions/{session_id}/files/{path}", tag = "files",
+    delete, path = "/api/v1/sessions/{session_id}/files/{*path}", tag = "files",
     params(("session_id" = String, Path, description = "Of the session"), ("path" = String, Path, description = "Of the file, slashes and all"), How),
     responses((status = 204, description = "It is gone"), (status = 404, description = "There is none", body = crate::problem::Facts))
 )]
@@ -355,4 +359,94 @@ async fn remove(
     let (session, path) = place(at)?;
     state.plane().remove_file(&caller.of_engine(), &session, &path, how.recursive).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What an archive is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[schema(as = ArchiveFormat)]
+enum Format {
+    /// A tar file, compressed by gzip.
+    #[default]
+    #[serde(rename = "tar.gz", alias = "tgz")]
+    TarGz,
+    /// A zip file.
+    #[serde(rename = "zip")]
+    Zip,
+}
+
+/// Which archive.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Packed {
+    /// Below which directory; the workspace itself if it is left out.
+    #[serde(default)]
+    path: String,
+    /// What it is written in: `tar.gz` or `zip`.
+    #[serde(default)]
+    format: Format,
+}
+
+impl Packed {
+    fn archive(&self) -> Archive {
+        match self.format {
+            Format::TarGz => Archive::TarGz,
+            Format::Zip => Archive::Zip,
+        }
+    }
+}
+
+/// Everything below a directory, as an archive. Links are not followed and not in it
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{session_id}/archive", tag = "files",
+    params(("session_id" = String, Path, description = "Of the session"), Packed),
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>))
+)]
+async fn export(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Params(packed): Params<Packed>,
+) -> Result<Response, Problem> {
+    caller.require(Scope::Files)?;
+    let (plane, format) = (state.plane(), packed.archive());
+    let archive = plane.export_archive(&caller.of_engine(), id.as_str(), &packed.path, format).await?;
+    let name = if format == Archive::Zip { "workspace.zip" } else { "workspace.tar.gz" };
+    let pieces = futures_util::stream::unfold(archive, |mut archive| async {
+        let piece = archive.next().await?;
+        Some((piece.map(Bytes::from).map_err(|error| std::io::Error::other(error.to_string())), archive))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    Ok((headers, HttpBody::from_stream(pieces)).into_response())
+}
+
+/// Unpack an archive below a directory: all of it, or nothing if anything is wrong with it
+///
+/// It may hold files and directories with plain relative names. Links, devices, names that lead elsewhere or come twice,
+/// and archives that unpack to more than the session has room for are refused.
+#[utoipa::path(
+    put, path = "/api/v1/sessions/{session_id}/archive", tag = "files",
+    params(("session_id" = String, Path, description = "Of the session"), Packed),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, body = Value), (status = 413, description = "It is too large", body = crate::problem::Facts),
+        (status = 422, description = "It is refused", body = crate::problem::Facts))
+)]
+async fn import(
+    state: State,
+    caller: Caller,
+    id: Id,
+    Params(packed): Params<Packed>,
+    request: Request,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Scope::Files)?;
+    let (limit, format) = (state.options().max_body, packed.archive());
+    let body = request.into_body().into_data_stream().map_err(std::io::Error::other);
+    let body = tokio_util::io::StreamReader::new(body);
+    let plane = state.plane();
+    let done =
+        plane.import_archive(&caller.of_engine(), id.as_str(), &packed.path, format, body, limit).await?;
+    Ok(Json(json!({"session_id": id.as_str(), "files": done.files, "bytes": done.bytes})))
 }

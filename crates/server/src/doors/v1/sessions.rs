@@ -32,6 +32,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
 /// How long a session is meant to last.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SessionMode)]
 enum Mode {
     /// For one program.
     Ephemeral,
@@ -41,9 +42,9 @@ enum Mode {
 }
 
 /// What a session shall be like. What is left out, its template says.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-#[derive(Default)]
+#[schema(as = NewSession)]
 struct New {
     /// Its id; one is made if it is left out.
     #[schema(example = "my-session", max_length = 64)]

@@ -23,6 +23,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
 /// A template, as it is made. The names beginning with `default_` are those of the founding platform.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = NewTemplate)]
 struct New {
     /// Its id.
     #[schema(example = "data-team", max_length = 64)]
@@ -37,6 +38,7 @@ struct New {
 /// What a template says.
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(default)]
+#[schema(as = TemplateContent)]
 struct Content {
     /// For people.
     description: Option<String>,
@@ -171,6 +173,7 @@ async fn get(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Proble
 /// What changes about a template.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = TemplateChange)]
 struct Change {
     /// For people.
     name: Option<String>,

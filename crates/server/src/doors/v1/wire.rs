@@ -99,6 +99,7 @@ fn read(
 /// A file beside a program: its text, or an object with `text` or `base64`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = ProgramFile)]
 pub(super) enum FileIn {
     /// Its text.
     Text(String),
@@ -136,6 +137,7 @@ pub(super) enum RunMode {
 /// A program.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Program)]
 pub(super) struct ProgramIn {
     /// Its text.
     #[schema(example = "print(6 * 7)")]
