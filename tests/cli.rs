@@ -46,7 +46,7 @@ fn exit_codes_of_what_ended_a_program() {
 }
 
 /// Every field of the record, as the documents list them.
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "execution_id",
     "status",
     "start",
@@ -57,6 +57,7 @@ const FIELDS: [&str; 18] = [
     "stdout_truncated",
     "stderr_truncated",
     "return_value",
+    "return_value_set",
     "metrics",
     "artifacts",
     "artifacts_truncated",

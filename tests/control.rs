@@ -4,7 +4,7 @@
 mod support;
 
 use engine::control::{
-    Bounds, Caller, ControlError, ControlPlane, ControlSettings, NewSession, Program, SessionSpec, What,
+    Bounds, Caller, ControlError, ControlPlane, ControlSettings, Mode, NewSession, Program, SessionSpec, What,
 };
 use engine::limits::{Ceiling, Wanted};
 use engine::storage::{
@@ -12,6 +12,7 @@ use engine::storage::{
     StoreSettings,
 };
 use engine::{Engine, PoolSettings};
+use serde_json::json;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,6 +109,49 @@ fn a_result_is_stored_when_it_is_answered() {
         assert_eq!(text(&long.record)["stdout"].as_str().unwrap().len(), 200_001);
         let found = plane.execution(&me, &long.id).await.unwrap();
         assert_eq!(plane.output(&found, "stdout").await.unwrap().len(), 200_001);
+        plane.end().await;
+    });
+}
+
+#[test]
+fn a_value_is_stored_with_its_result() {
+    with_plane(ControlSettings::default(), |world| async move {
+        let plane = world.start().await;
+        let me = caller("me");
+        let echo = |event: Option<serde_json::Value>| Program {
+            mode: Mode::Handler,
+            event,
+            context: serde_json::Map::from_iter([("function_name".into(), "f".into())]),
+            ..python("def handler(event, context):\n    return [event, context.function_name]")
+        };
+        for (given, got) in
+            [(None, json!({})), (Some(json!(null)), json!(null)), (Some(json!([0])), json!([0]))]
+        {
+            // Once waited for, once submitted.
+            for key in [None, Some(got.to_string())] {
+                let done = plane.execute(&me, None, echo(given.clone()), key.as_deref()).await.unwrap();
+                let record = text(&done.record);
+                assert_eq!(
+                    (&record["return_value"], &record["return_value_set"]),
+                    (&json!([got, "f"]), &true.into())
+                );
+                let found = plane.execution(&me, &done.id).await.unwrap();
+                assert_eq!(text(&found.submission.request)["mode"], "handler");
+            }
+        }
+        let evaluated = Program { mode: Mode::Evaluate, ..python("6 * 7") };
+        let done = plane.execute(&me, None, evaluated.clone(), None).await.unwrap();
+        assert_eq!(text(&done.record)["return_value"], 42);
+        let (view, _) = plane.create_session(&me, NewSession::default(), None).await.unwrap();
+        let done = plane.execute(&me, Some(&view.session.id), evaluated, None).await.unwrap();
+        assert_eq!(text(&done.record)["return_value"], 42);
+        let wrong = Program { event: Some(json!({})), ..python("1") };
+        let refused = plane.execute(&me, None, wrong, None).await.unwrap_err();
+        assert!(refused.to_string().contains("event"), "{refused}");
+        let late = echo(Some(json!({"__timeout": 1})));
+        let late = Program { code: "import time\ndef handler(event): time.sleep(20)".into(), ..late };
+        let done = plane.execute(&me, None, late, None).await.unwrap();
+        assert_eq!(done.status, ExecutionStatus::Timeout);
         plane.end().await;
     });
 }

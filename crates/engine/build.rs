@@ -34,17 +34,22 @@ fn main() {
     index.push(']');
     write(&out.join("runtimes.rs"), &index);
 
-    let mut drivers = String::from("&[\n");
-    let park = folder.join("park");
-    for path in files_below(&park) {
-        let name = path.strip_prefix(&park).unwrap_or(&path).display().to_string();
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let _ = writeln!(drivers, "({name:?}, {text:?}),");
-    }
-    drivers.push(']');
-    write(&out.join("drivers.rs"), &drivers);
+    write(&out.join("drivers.rs"), &texts(&folder.join("park")));
+    write(&out.join("hosts.rs"), &texts(&folder.join("handler")));
 
     write(&out.join("rootfs.json"), &read(&root.join("policies/rootfs.toml")).to_string());
+}
+
+/// Names and texts of all files below a folder, as Rust.
+fn texts(folder: &Path) -> String {
+    let mut list = String::from("&[\n");
+    for path in files_below(folder) {
+        let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let _ = writeln!(list, "({name:?}, {text:?}),");
+    }
+    list.push(']');
+    list
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -85,6 +85,8 @@ Examples:
   sandboxd run -c 'console.log(process.argv.slice(2))' -l js -- a b
   echo 'print(input())' | sandboxd run - --stdin hello
   sandboxd run main.c --file util.c=src/util.c --file util.h=src/util.h
+  sandboxd run --mode evaluate -c '6 * 7'    prints the value
+  sandboxd run app.py --mode handler --event '{\"name\": \"Ada\"}'
   sandboxd run plot.py --artifacts out/      keep the files it makes
   sandboxd run main.go --json | jq .metrics";
 
@@ -99,6 +101,18 @@ pub(crate) struct RunArgs {
     /// Language, as `sandboxd languages` names it; by default told from FILE, else python
     #[arg(short, long, value_name = "NAME")]
     pub(crate) language: Option<String>,
+    /// What is wanted of the program
+    #[arg(long, value_enum, default_value_t = ModeArg::Script)]
+    pub(crate) mode: ModeArg,
+    /// What its handler is called with, as JSON [default: {}]
+    #[arg(long, value_name = "JSON", conflicts_with = "event_file", allow_hyphen_values = true)]
+    pub(crate) event: Option<String>,
+    /// The same, from a file; `-` reads it from standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) event_file: Option<PathBuf>,
+    /// What differs from the usual context of a handler, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) context: Option<String>,
     /// Put a file or directory beside the program, `NAME=PATH` or `PATH`; may be repeated
     #[arg(short, long = "file", value_name = "NAME=PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<String>,
@@ -342,6 +356,16 @@ impl BenchPart {
         use BenchPart::{Deadline, Latency, Load, Memory};
         !matches!(self, Latency | Load | Memory | Deadline)
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// That it runs
+    Script,
+    /// The value of its function `handler(event)` or `handler(event, context)`, printed as JSON
+    Handler,
+    /// The value of its last expression, printed as JSON
+    Evaluate,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

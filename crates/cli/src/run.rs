@@ -3,7 +3,7 @@
 mod artifacts;
 mod request;
 
-use crate::args::RunArgs;
+use crate::args::{ModeArg, RunArgs};
 use crate::{report, settings, show};
 use anyhow::Result;
 use engine::{Cancel, Engine, Event, Execution, PoolSettings, Request, Status};
@@ -58,8 +58,13 @@ pub(crate) fn run(args: RunArgs, engine: Option<Engine>) -> Result<ExitCode> {
     }
     if args.json {
         show::print_json(&execution)?;
-    } else if !args.quiet {
-        epilogue(&execution, args.metrics);
+    } else {
+        if execution.return_value_set {
+            print_value(&execution)?;
+        }
+        if !args.quiet {
+            epilogue(&execution, &args);
+        }
     }
     // At once: there is nothing left to take down but memory, which the kernel does better.
     std::process::exit(i32::from(exit_code(&execution)))
@@ -202,10 +207,19 @@ fn pass_on(mut to: impl Write, bytes: &[u8]) -> bool {
     to.write_all(bytes).and_then(|()| to.flush()).is_ok()
 }
 
+/// The value, on a line of its own after what the program has printed.
+fn print_value(execution: &Execution) -> std::io::Result<()> {
+    if execution.stdout.is_unfinished() {
+        show::print("")?;
+    }
+    show::print_json(&execution.return_value)
+}
+
 /// What is worth a line after the program's own output.
-fn epilogue(execution: &Execution, metrics: bool) {
-    // A program that says by its exit code that it failed has said enough.
-    let worth_it = !matches!(execution.status, Status::Success | Status::Failed);
+fn epilogue(execution: &Execution, args: &RunArgs) {
+    // A program that says by its exit code that it failed has said enough; one that was run for a value has not.
+    let said = execution.status == Status::Failed && args.mode == ModeArg::Script;
+    let worth_it = execution.status != Status::Success && !said;
     if let (true, Some(error)) = (worth_it, &execution.error) {
         report::complain(&error.message, hint(execution));
     }
@@ -214,7 +228,7 @@ fn epilogue(execution: &Execution, metrics: bool) {
             eprintln!("{name} was cut; `--output` keeps more of it");
         }
     }
-    if metrics {
+    if args.metrics {
         eprintln!("{}", table(execution));
     }
 }

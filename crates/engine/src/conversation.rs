@@ -8,6 +8,7 @@ use crate::{Cancel, EngineError};
 use jail::mutant::{Mutant, lacks};
 use protocol::{
     Collect, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader,
+    VALUE_STREAM,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,12 +35,22 @@ pub(crate) struct Heard {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) files: BTreeMap<u32, Vec<u8>>,
+    /// The value it left, as it left it.
+    pub(crate) value: Vec<u8>,
     pub(crate) end: End,
 }
 
 impl Heard {
     /// Takes a part of a file that comes out.
     pub(crate) fn take_file(&mut self, frame: &Frame, bounds: &Collect) -> Result<(), End> {
+        if frame.stream == VALUE_STREAM {
+            let most = bounds.most_value_bytes.unwrap_or(0);
+            if (self.value.len() + frame.body.len()) as u64 > most {
+                return Err(End::Broken("the executor sent a larger value than it may".into()));
+            }
+            self.value.extend(&frame.body);
+            return Ok(());
+        }
         let so_far: u64 = self.files.values().map(|file| file.len() as u64).sum();
         // What is listed and what is built are bounded apart.
         let too_much = so_far + frame.body.len() as u64 > 2 * bounds.most_bytes;

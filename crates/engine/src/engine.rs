@@ -150,7 +150,8 @@ impl Engine {
     /// Whether a program can be run as it is asked for, as far as that is known before. The name of its language.
     pub fn check(&self, request: &Request) -> Result<String, EngineError> {
         let runtime = self.catalogue.by_name(&request.language)?;
-        let limits = Limits::resolve(request.limits, runtime.limits(), &self.ceiling)?;
+        self.catalogue.offers(runtime, &request.mode)?;
+        let limits = Limits::resolve(request.wanted()?, runtime.limits(), &self.ceiling)?;
         checked(request, runtime, &limits)?;
         Ok(runtime.name.clone())
     }
@@ -162,7 +163,8 @@ impl Engine {
         events: &mpsc::Sender<Event>,
     ) -> Result<Execution, EngineError> {
         let runtime = self.catalogue.by_name(&request.language)?;
-        let limits = Limits::resolve(request.limits, runtime.limits(), &self.ceiling)?;
+        self.catalogue.offers(runtime, &request.mode)?;
+        let limits = Limits::resolve(request.wanted()?, runtime.limits(), &self.ceiling)?;
         let main = checked(request, runtime, &limits)?;
         let run = Run { request, runtime, limits, main, visits: false };
         if let Some(done) = self.execute_warm(&run, events).await? {

@@ -79,8 +79,11 @@ pub struct Execution {
     pub stdout_truncated: bool,
     /// Likewise.
     pub stderr_truncated: bool,
-    /// Value of a handler; scripts have none.
+    /// Value of a handler, or of the last expression. `null` is a value; so this alone does not tell whether there is
+    /// one.
     pub return_value: Option<serde_json::Value>,
+    /// Whether there is one. Scripts have none, and neither has what failed.
+    pub return_value_set: bool,
     /// What it cost.
     pub metrics: Metrics,
     /// Files new or changed in the workspace.

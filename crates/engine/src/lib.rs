@@ -6,6 +6,7 @@
 
 mod aside;
 mod cache;
+mod call;
 mod cancel;
 pub mod control;
 mod conversation;
@@ -21,6 +22,7 @@ pub mod runtime;
 pub mod storage;
 mod warm;
 
+pub use call::Mode;
 pub use cancel::Cancel;
 pub use engine::{Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};
 pub use error::EngineError;

@@ -12,6 +12,11 @@ use std::sync::Arc;
 pub struct Text(Arc<Vec<u8>>);
 
 impl Text {
+    /// Whether its last line has no end.
+    pub fn is_unfinished(&self) -> bool {
+        self.0.last().is_some_and(|byte| *byte != b'\n')
+    }
+
     /// Its exact bytes.
     pub(crate) fn bytes(&self) -> Arc<Vec<u8>> {
         self.0.clone()

@@ -81,6 +81,10 @@ pub struct Variant {
     pub output: Vec<String>,
     /// Runs the program.
     pub run: Vec<String>,
+    /// Runs the program for the value of its handler, where the language can.
+    pub handler: Option<Host>,
+    /// Runs the program for the value of its last expression, where the language can.
+    pub evaluate: Option<Host>,
     /// Checks the program without running it.
     #[serde(default)]
     pub syntax: Vec<String>,
@@ -94,6 +98,16 @@ pub struct Variant {
     pub prepare: Option<Prepare>,
     /// How it waits for a program, where a warm pool keeps it waiting.
     pub park: Option<Park>,
+}
+
+/// A program of ours that runs the user's for its value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Its file, of those in `runtimes/handler/`.
+    pub host: String,
+    /// Runs it; `{host}` is where it lies.
+    pub run: Vec<String>,
 }
 
 /// How an interpreter waits for a program.

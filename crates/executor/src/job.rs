@@ -8,6 +8,7 @@ use crate::control::Control;
 use crate::files::Files;
 use crate::ground::Ground;
 use crate::meters::{Reading, Sample};
+use crate::value;
 use crate::waiting::Waiting;
 use crate::watch::Watch;
 use jail::beneath::{Mark, PlainPath, Tree};
@@ -230,7 +231,14 @@ fn since(ns: u64) -> Instant {
 /// Does once what will be done when a program has ended, while nobody waits for it: the first time takes several times
 /// as long.
 fn rehearse(control: &mut Control, ground: &impl Ground, workspace: &Tree) {
-    let collect = Collect { artifacts: true, contents: false, build: false, most_files: 1, most_bytes: 1 };
+    let collect = Collect {
+        artifacts: true,
+        contents: false,
+        build: false,
+        most_files: 1,
+        most_bytes: 1,
+        most_value_bytes: None,
+    };
     let limits = RunLimits { wall_ms: 0, cpu_ms: 0, output_bytes: 0, output_written_bytes: 0 };
     let letter =
         Frame::control(&FromHost::Follow(Errand { began_ns: 0, limits, collect, files: Vec::new() }));
@@ -271,6 +279,10 @@ impl<G: Ground> Bring<'_, G> {
             sampled_memory_bytes: sampled.map(|most| most.memory_bytes),
             sampled_processes: sampled.map(|most| most.processes),
         };
+        let returned = match (self.collect.most_value_bytes, &ending) {
+            (Some(most), Ending::Exited { .. }) => Some(value::send(self.ground.build(), most, control)),
+            _ => None,
+        };
         let (artifacts, artifacts_truncated) = if self.collect.artifacts {
             let send = self.collect.contents.then_some((control, 0));
             artifacts::collect(self.workspace, self.known, self.collect, send)
@@ -288,6 +300,7 @@ impl<G: Ground> Bring<'_, G> {
             artifacts,
             artifacts_truncated,
             build: Vec::new(),
+            returned,
         }
     }
 }

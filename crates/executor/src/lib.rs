@@ -16,6 +16,7 @@ mod launcher;
 mod meters;
 mod pipes;
 mod spawner;
+mod value;
 mod waiting;
 mod watch;
 

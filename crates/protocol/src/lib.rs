@@ -16,8 +16,8 @@ pub use frame::{Frame, FrameError, Kind, LONGEST_BODY, Reader};
 pub use header::{Header, header};
 pub use message::{
     ASIDE, Artifact, BUILD_STREAM, Collect, Ending, Errand, FileEntry, FileIn, FileKind, FileOp, FileOutcome,
-    FromExecutor, FromHost, Job, JobResult, LONGEST_PIECE, MOST_ENTRIES, Parked, Place, Present, RunLimits,
-    Step, StepKind, Usage, Written,
+    FromExecutor, FromHost, Job, JobResult, LONGEST_PIECE, MOST_ENTRIES, Parked, Place, Present, Returned,
+    RunLimits, Step, StepKind, Usage, VALUE, VALUE_STREAM, Written,
 };
 
 /// Version of the words. Raised when a message is added; never when a field is.

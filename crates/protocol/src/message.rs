@@ -206,6 +206,32 @@ pub struct Collect {
     pub most_files: u32,
     /// At most so many bytes are read and sent.
     pub most_bytes: u64,
+    /// At most so many bytes of the value that the program leaves at [`VALUE`]; none where no value is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_value_bytes: Option<u64>,
+}
+
+/// Where a program leaves its value, in the build directory.
+pub const VALUE: &str = "call/value.json";
+
+/// Stream number of the value of a program.
+pub const VALUE_STREAM: u32 = 1 << 29;
+
+/// What became of the value of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "value", rename_all = "snake_case")]
+pub enum Returned {
+    /// It left none.
+    None,
+    /// It went before this message, as frames whose stream number is [`VALUE_STREAM`].
+    Sent,
+    /// It is larger than may be sent.
+    TooLarge,
+    /// What lies in its place cannot be read.
+    Unreadable {
+        /// The kernel's number.
+        errno: i32,
+    },
 }
 
 /// How a program ended. The word of the kernel, or of the limit that ended it.
@@ -263,6 +289,9 @@ pub struct JobResult {
     /// message, their stream numbers following [`BUILD_STREAM`].
     #[serde(default)]
     pub build: Vec<Artifact>,
+    /// What became of its value, where one was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Returned>,
 }
 
 /// First stream number of what goes on beside jobs.
@@ -456,9 +485,17 @@ mod tests {
             }],
             limits: RunLimits { wall_ms: 1, cpu_ms: 2, output_bytes: 3, output_written_bytes: 4 },
             stdin: false,
-            collect: Collect { artifacts: true, contents: false, build: false, most_files: 5, most_bytes: 6 },
+            collect: Collect {
+                artifacts: true,
+                contents: false,
+                build: false,
+                most_files: 5,
+                most_bytes: 6,
+                most_value_bytes: None,
+            },
         };
         let errand = Errand { began_ns: 8, limits: job.limits, collect: job.collect, files: vec![] };
+        let valued = Collect { most_value_bytes: Some(9), ..job.collect };
         let parked = Parked { step: None, source: Some("main.py".into()), cpu_ms: 7 };
         let result = JobResult {
             step: 0,
@@ -470,7 +507,10 @@ mod tests {
             artifacts: vec![Artifact { path: "a".into(), size: 1, sha256: "00".into(), executable: false }],
             artifacts_truncated: false,
             build: Vec::new(),
+            returned: None,
         };
+        let returned =
+            [Returned::None, Returned::Sent, Returned::TooLarge, Returned::Unreadable { errno: 40 }];
         let entry =
             FileEntry { path: "a".into(), kind: FileKind::File, size: 1, mode: 0o644, modified_ms: 2 };
         let error = jail::JailError { step: Rung::Exec, subject: "x".into(), errno: 2 };
@@ -527,6 +567,8 @@ mod tests {
                 id: 4,
                 outcome: FileOutcome::Listed { entries: vec![entry], more: false },
             }),
+            serde_json::to_string(&valued),
+            serde_json::to_string(&returned),
         ];
         insta::assert_snapshot!(lines.map(Result::unwrap).join("\n"));
     }

@@ -1,11 +1,12 @@
 //! From arguments to a request.
 
-use crate::args::{LayerArg, NetworkArg, ProfileArg, RunArgs};
+use crate::args::{LayerArg, ModeArg, NetworkArg, ProfileArg, RunArgs};
 use anyhow::{Context, Result};
 use engine::limits::Wanted;
 use engine::runtime::Catalogue;
 use engine::runtime::plan::Purpose;
-use engine::{EngineError, Layer, Network, Profile, Request, SourceFile};
+use engine::{EngineError, Layer, Mode, Network, Profile, Request, SourceFile};
+use serde_json::Map;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -26,6 +27,7 @@ pub(super) fn build(args: &RunArgs, catalogue: &Catalogue) -> Result<Request> {
     for file in &args.files {
         add(file, &mut request.files)?;
     }
+    request.mode = mode(args)?;
     request.args = args.args.clone();
     request.env = args.env.iter().map(|text| variable(text)).collect::<Result<_>>()?;
     request.stdin = args.stdin.as_deref().map(|text| input(text, args)).transpose()?;
@@ -85,6 +87,55 @@ fn guess(path: &str, content: &[u8], catalogue: &Catalogue) -> Result<String> {
             .with_hint("name it with `--language`; `sandboxd languages` lists them")
             .into()),
     }
+}
+
+/// What is wanted of the program, and what that takes.
+fn mode(args: &RunArgs) -> Result<Mode> {
+    if args.mode != ModeArg::Handler {
+        let given = [
+            ("event", args.event.is_some() || args.event_file.is_some()),
+            ("context", args.context.is_some()),
+        ];
+        if let Some((field, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(EngineError::invalid(field, "only a handler has one")
+                .with_hint("add `--mode handler`")
+                .into());
+        }
+    }
+    Ok(match args.mode {
+        ModeArg::Script => Mode::Script,
+        ModeArg::Evaluate => Mode::Evaluate,
+        ModeArg::Handler => Mode::Handler {
+            event: event(args)?.map_or_else(|| Ok(Map::new().into()), |text| parsed("event", &text))?,
+            context: args
+                .context
+                .as_ref()
+                .map_or_else(|| Ok(Map::new()), |text| parsed("context", text.as_bytes()))?,
+        },
+    })
+}
+
+fn event(args: &RunArgs) -> Result<Option<Vec<u8>>> {
+    let Some(path) = &args.event_file else {
+        return Ok(args.event.as_ref().map(|text| text.clone().into_bytes()));
+    };
+    let taken = args.file.as_deref() == Some(Path::new("-")) || args.stdin.as_deref() == Some("-");
+    match path == Path::new("-") {
+        true if taken => Err(EngineError::invalid("event-file", "standard input is something else already")
+            .with_hint("pass the event as a file or with `--event`")
+            .into()),
+        true => read("event-file", &mut std::io::stdin().lock(), "standard input").map(Some),
+        false => read_file("event-file", path).map(Some),
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(field: &str, text: &[u8]) -> Result<T> {
+    serde_json::from_slice(text).map_err(|e| {
+        let shape = if field == "context" { "an object of JSON" } else { "JSON" };
+        EngineError::invalid(field, format!("it is not {shape}: {e}"))
+            .with_hint("such as `{\"name\": \"Ada\"}`")
+            .into()
+    })
 }
 
 /// `NAME=PATH` or `PATH`; a directory stands for everything in it.

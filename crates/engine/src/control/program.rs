@@ -6,6 +6,7 @@ use crate::{Request, SourceFile};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// How a program is run.
@@ -17,6 +18,10 @@ pub enum Mode {
     Script,
     /// By a shell, whatever its language.
     Shell,
+    /// For the value of its function `handler`.
+    Handler,
+    /// For the value of its last expression.
+    Evaluate,
 }
 
 /// A program, and how it shall be run.
@@ -29,6 +34,12 @@ pub struct Program {
     /// How it is run.
     #[serde(default)]
     pub mode: Mode,
+    /// What its handler is called with; an empty object without one.
+    #[serde(default, deserialize_with = "as_it_is", skip_serializing_if = "Option::is_none")]
+    pub event: Option<Value>,
+    /// What differs from the usual context of a handler.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub context: Map<String, Value>,
     /// The name of its file; without one it gets the language's usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
@@ -50,6 +61,11 @@ pub struct Program {
     /// Whether it may be run again when nobody knows how far it got.
     #[serde(default)]
     pub idempotent: bool,
+}
+
+/// An event of `null` is one.
+fn as_it_is<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// A file beside a program.
@@ -120,10 +136,10 @@ impl Program {
     /// As the engine wants it.
     pub(crate) fn request(&self, owner: &str, defaults: &Defaults) -> Result<Request, ControlError> {
         let language = match self.mode {
-            Mode::Script if self.language.is_empty() => {
+            Mode::Script | Mode::Handler | Mode::Evaluate if self.language.is_empty() => {
                 return Err(ControlError::invalid("language", "is missing"));
             }
-            Mode::Script => self.language.as_str(),
+            Mode::Script | Mode::Handler | Mode::Evaluate => self.language.as_str(),
             Mode::Shell if matches!(self.language.as_str(), "" | "bash" | "shell") => "bash",
             Mode::Shell if self.language == "sh" => "sh",
             Mode::Shell => {
@@ -135,15 +151,31 @@ impl Program {
         let mut request = Request::new(language, self.code.as_str());
         request.main.path = self.filename.clone().unwrap_or_default();
         request.files = self.files.iter().map(ProgramFile::source).collect();
+        request.mode = self.engine_mode()?;
         request.args = self.args.clone();
         request.env = env.into_iter().collect();
         request.stdin = self.stdin.as_ref().map(|input| input.as_bytes().to_vec());
-        request.limits = self.limits.or(defaults.limits);
+        // What an event asks for is asked for by this program, so it comes before what is usual.
+        request.limits = self.limits;
+        request.limits = request.wanted()?.or(defaults.limits);
         request.network = defaults.network;
         request.profile = defaults.profile;
         request.allow_weaker = defaults.allow_weaker.clone();
         request.owner = owner.to_owned();
         Ok(request)
+    }
+
+    fn engine_mode(&self) -> Result<crate::Mode, ControlError> {
+        if self.mode == Mode::Handler {
+            let event = self.event.clone().unwrap_or_else(|| Map::new().into());
+            return Ok(crate::Mode::Handler { event, context: self.context.clone() });
+        }
+        for (field, given) in [("event", self.event.is_some()), ("context", !self.context.is_empty())] {
+            if given {
+                return Err(ControlError::invalid(field, "goes with mode `handler`"));
+            }
+        }
+        Ok(if self.mode == Mode::Evaluate { crate::Mode::Evaluate } else { crate::Mode::Script })
     }
 }
 

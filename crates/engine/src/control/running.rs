@@ -224,6 +224,7 @@ pub(super) fn failed(submission: &Submission, status: Status, message: &str, hin
         "stdout_truncated": false,
         "stderr_truncated": false,
         "return_value": null,
+        "return_value_set": false,
         "metrics": crate::Metrics::default(),
         "artifacts": [],
         "artifacts_truncated": false,

@@ -105,6 +105,7 @@ impl Engine {
                 build: false,
                 most_files: 0,
                 most_bytes: 0,
+                most_value_bytes: None,
             },
         };
         let words = conversation::words(&job, &[], None)?;

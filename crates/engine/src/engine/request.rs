@@ -1,5 +1,6 @@
 //! What shall be run, and what can be wrong with it.
 
+use crate::call::Mode;
 use crate::limits::{Limits, Wanted};
 use crate::runtime::Runtime;
 use crate::runtime::plan::Purpose;
@@ -35,6 +36,8 @@ pub struct Request {
     pub main: SourceFile,
     /// Files beside it.
     pub files: Vec<SourceFile>,
+    /// What is wanted of it.
+    pub mode: Mode,
     /// Its arguments.
     pub args: Vec<String>,
     /// Its environment, beside the little every program gets.
@@ -68,6 +71,7 @@ impl Request {
             language: language.to_owned(),
             main: SourceFile { path: String::new(), content: code.into(), executable: false },
             files: Vec::new(),
+            mode: Mode::Script,
             args: Vec::new(),
             env: Vec::new(),
             stdin: None,
@@ -81,6 +85,12 @@ impl Request {
             owner: format!("uid-{}", rustix::process::getuid().as_raw()),
             cancel: Cancel::default(),
         }
+    }
+
+    /// Its limits, with the time that its event asks for where it asks for none itself.
+    pub(crate) fn wanted(&self) -> Result<Wanted, EngineError> {
+        let timeout_ms = self.mode.timeout_ms()?;
+        Ok(self.limits.or(Wanted { timeout_ms, ..Wanted::default() }))
     }
 }
 
@@ -110,6 +120,7 @@ pub(super) fn checked(request: &Request, runtime: &Runtime, limits: &Limits) -> 
     for file in request.files.iter().chain([&request.main]) {
         bytes += file.content.len() as u64;
     }
+    bytes += request.mode.check()?;
     if seen.len() > MOST_FILES {
         return Err(EngineError::invalid("file", format!("{} files are too many", seen.len()))
             .with_hint(format!("at most {MOST_FILES}")));

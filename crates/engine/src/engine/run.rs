@@ -3,12 +3,13 @@
 use super::{Request, SourceFile};
 use crate::EngineError;
 use crate::cache::{BuiltFile, Compiled};
+use crate::call::{self, Judged, Mode};
 use crate::conversation::{self, End, Heard};
 use crate::execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status, judge};
 use crate::limits::Limits;
 use crate::output::text;
 use crate::runtime::plan::{self, Purpose};
-use crate::runtime::{Found, Runtime};
+use crate::runtime::{Found, Host, Runtime};
 use crate::warm::{Placed, Task, fits};
 use jail::beneath::PlainPath;
 use jail::spec::BoxUsage;
@@ -30,8 +31,9 @@ impl Run<'_> {
     pub(super) fn order(&self, found: &Found<'_>, places: &plan::Places) -> Result<JobOrder, EngineError> {
         let request = self.request;
         let names: Vec<String> = request.files.iter().map(|file| file.path.clone()).collect();
+        let host = self.host(found)?;
         let program =
-            plan::Program { main: &self.main, files: &names, args: &request.args, env: &request.env };
+            plan::Program { main: &self.main, files: &names, args: &request.args, env: &request.env, host };
         let mut steps = plan::steps(self.runtime, found, &program, request.purpose, &self.limits, places)?;
 
         let compiled = if self.visits { None } else { self.compiled(found, &steps)? };
@@ -39,7 +41,11 @@ impl Run<'_> {
         if built.is_some() {
             steps.retain(|step| step.kind != StepKind::Compile);
         }
-        let built = built.unwrap_or_default();
+        let mut built = built.unwrap_or_default();
+        let collect = self.collect(compiled.is_some() && built.is_empty());
+        if let Some(host) = host {
+            built.extend(call::files(&request.mode, host, &self.limits)?);
+        }
         let file_in = |file: &Placed<'_>| FileIn {
             path: file.path.to_owned(),
             place: file.place,
@@ -52,12 +58,28 @@ impl Run<'_> {
             steps,
             limits: self.limits.of_job(),
             stdin: request.stdin.is_some(),
-            collect: self.collect(compiled.is_some() && built.is_empty()),
+            collect,
         };
         Ok(JobOrder { job, built, compiled })
     }
 
-    /// The main file, the others, and what was compiled before.
+    /// What runs it for its value, if that is wanted and this variant can.
+    fn host<'v>(&self, found: &Found<'v>) -> Result<Option<&'v Host>, EngineError> {
+        if !self.wants_value() {
+            return Ok(None);
+        }
+        let mode = &self.request.mode;
+        mode.host(found.variant).map(Some).ok_or_else(|| EngineError::Unavailable {
+            what: format!("{} as it is installed here has no mode `{}`", self.runtime.title, mode.name()),
+            hint: Some(self.runtime.install.clone()),
+        })
+    }
+
+    fn wants_value(&self) -> bool {
+        self.request.mode != Mode::Script && self.request.purpose == Purpose::Run
+    }
+
+    /// The main file, the others, and what was compiled before or is ours.
     fn files<'f>(&'f self, built: &'f [BuiltFile]) -> Vec<Placed<'f>> {
         let main = Placed { path: &self.main, ..Placed::of(&self.request.main) };
         let built = built.iter().map(|file| Placed {
@@ -113,6 +135,7 @@ impl Run<'_> {
             build,
             most_files: 1000,
             most_bytes: self.limits.disk_bytes,
+            most_value_bytes: self.wants_value().then_some(call::MOST_LEFT),
         }
     }
 
@@ -140,21 +163,32 @@ impl Run<'_> {
         usage: BoxUsage,
         (start, started_at): (Start, jiff::Timestamp),
     ) -> Execution {
-        let Heard { stdout, stderr, mut files, end, .. } = heard;
-        let (result, (status, message)) = match end {
+        let Heard { stdout, stderr, mut files, value, end, .. } = heard;
+        let (result, (mut status, mut message)) = match end {
             End::Finished(result) => {
                 let verdict = judge(&result, &usage, &self.limits);
                 (Some(*result), verdict)
             }
             end => (None, without_result(end, &usage, &self.limits)),
         };
-        let (exit_code, signal) = match result.as_ref().map(|result| &result.ending) {
+        let (mut exit_code, signal) = match result.as_ref().map(|result| &result.ending) {
             Some(protocol::Ending::Exited { code }) => (Some(*code), None),
             Some(protocol::Ending::Signalled { signal }) => (None, Some(*signal)),
             Some(protocol::Ending::OutOfMemory) => (None, Some(9)),
             None if status == Status::OutOfMemory => (None, Some(9)),
             _ => (None, None),
         };
+        let mut return_value = None;
+        if let (true, Some(result)) = (self.wants_value(), &result) {
+            match call::judge(&self.request.mode, status, result.returned, &value) {
+                Judged::Value(value) => return_value = Some(value),
+                Judged::Failed(why) => (status, message) = (Status::Failed, Some(why)),
+                Judged::NoValue(why) => {
+                    (status, message, exit_code) = (Status::Failed, Some(why), Some(call::NO_VALUE));
+                }
+                Judged::Otherwise => {}
+            }
+        }
         let written = result
             .as_ref()
             .map(|result| result.written)
@@ -176,7 +210,8 @@ impl Run<'_> {
             stderr_base64,
             stdout_truncated: cut.0,
             stderr_truncated: cut.1,
-            return_value: None,
+            return_value_set: return_value.is_some(),
+            return_value,
             metrics: metrics(result.as_ref(), &usage, written),
             artifacts: result.as_ref().map(|result| artifacts(result, &mut files)).unwrap_or_default(),
             artifacts_truncated: result.as_ref().is_some_and(|result| result.artifacts_truncated),

@@ -259,8 +259,9 @@ impl Home {
     ) -> Result<(Execution, bool), EngineError> {
         let engine = self.engine.clone();
         let runtime = engine.catalogue.by_name(&request.language)?;
+        engine.catalogue.offers(runtime, &request.mode)?;
         let found = find::find(runtime)?;
-        let limits = self.limits_of(request, runtime.limits())?;
+        let limits = self.limits_of(request.wanted()?, runtime.limits())?;
         let mut main = super::checked(request, runtime, &limits)?;
         if request.main.path.is_empty() && self.is_taken(&main).await {
             main = other_name(&main, &request.main.content);
@@ -292,8 +293,7 @@ impl Home {
     }
 
     /// Bounds of one program: those of the sandbox, but for what is counted for each one.
-    fn limits_of(&self, request: &Request, language: Wanted) -> Result<Limits, EngineError> {
-        let wanted = request.limits;
+    fn limits_of(&self, wanted: Wanted, language: Wanted) -> Result<Limits, EngineError> {
         let of_all = [
             ("memory", wanted.memory_bytes, self.limits.memory_bytes),
             ("cpus", wanted.cpu_millis, self.limits.cpu_millis),

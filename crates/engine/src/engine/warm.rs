@@ -3,6 +3,7 @@
 use super::run::Run;
 use super::{Engine, Event};
 use crate::EngineError;
+use crate::call::Mode;
 use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
 use crate::isolator::native::KEEPERS;
@@ -229,6 +230,8 @@ fn suits(run: &Run<'_>) -> bool {
         request.env.iter().all(|(name, _)| park.takes(name)) && (park.args || request.args.is_empty())
     };
     request.purpose == Purpose::Run
+        // What waits runs a main file as it always does, and nothing around it.
+        && request.mode == Mode::Script
         && !request.unsafe_no_isolation
         && runtime.warm != Warm::None
         && (run.main == runtime.source || runtime.warm == Warm::Zygote)

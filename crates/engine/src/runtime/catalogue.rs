@@ -2,6 +2,7 @@
 
 use super::{Check, Runtime};
 use crate::EngineError;
+use crate::call::Mode;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -54,6 +55,21 @@ impl Catalogue {
             Some(index) => self.page(index).ok(),
             None => self.by_first_line(content),
         }
+    }
+
+    /// Whether a language has a mode; the error says which ones do.
+    pub(crate) fn offers(&self, runtime: &Runtime, mode: &Mode) -> Result<(), EngineError> {
+        let has = |runtime: &Runtime| {
+            let mut variants = runtime.variants.iter();
+            *mode == Mode::Script || variants.any(|variant| mode.host(variant).is_some())
+        };
+        if has(runtime) {
+            return Ok(());
+        }
+        let others = self.runtimes()?.into_iter().filter(|runtime| has(runtime));
+        let names: Vec<&str> = others.map(|runtime| runtime.name.as_str()).collect();
+        let what = format!("{} has no mode `{}`", runtime.title, mode.name());
+        Err(EngineError::invalid("mode", what).with_hint(format!("these have it: {}", names.join(", "))))
     }
 
     /// Programs that prove a language works.

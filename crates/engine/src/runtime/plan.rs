@@ -1,7 +1,8 @@
 //! From a program and a variant to the steps of a job.
 
-use super::{Found, Park, Prepare, Runtime};
+use super::{Found, Host, Park, Prepare, Runtime};
 use crate::EngineError;
+use crate::call;
 use crate::limits::Limits;
 use protocol::{Step, StepKind};
 use std::path::Path;
@@ -50,6 +51,8 @@ pub struct Program<'a> {
     pub args: &'a [String],
     /// Its environment, `(name, value)`.
     pub env: &'a [(String, String)],
+    /// What runs it for its value, if that is wanted.
+    pub host: Option<&'a Host>,
 }
 
 /// The steps that do it.
@@ -83,14 +86,12 @@ pub fn steps(
             directory: places.workspace.clone(),
         })
     };
+    let run = program.host.map_or(&variant.run, |host| &host.run);
     match purpose {
-        Purpose::Run if variant.compile.is_empty() => {
-            Ok(vec![step(StepKind::Run, &variant.run, program.args)?])
+        Purpose::Run if variant.compile.is_empty() => Ok(vec![step(StepKind::Run, run, program.args)?]),
+        Purpose::Run => {
+            Ok(vec![step(StepKind::Compile, &variant.compile, &[])?, step(StepKind::Run, run, program.args)?])
         }
-        Purpose::Run => Ok(vec![
-            step(StepKind::Compile, &variant.compile, &[])?,
-            step(StepKind::Run, &variant.run, program.args)?,
-        ]),
         Purpose::Check if variant.syntax.is_empty() => Err(EngineError::invalid(
             "check",
             format!("{} cannot be checked without running it", runtime.title),
@@ -107,7 +108,7 @@ pub fn mention(steps: &[Step], place: &str) -> bool {
 /// The one step that prepares a variant.
 pub fn prepare(runtime: &Runtime, found: &Found<'_>, limits: &Limits, places: &Places) -> Option<Step> {
     let prepare = found.variant.prepare.as_ref()?;
-    let program = Program { main: &runtime.source, files: &[], args: &[], env: &[] };
+    let program = Program { main: &runtime.source, files: &[], args: &[], env: &[], host: None };
     let words = Words { runtime, program: &program, limits, places, prepared: Some(&prepare.mount) };
     let argv = words.expand(&prepare.run);
     Some(Step {
@@ -127,7 +128,7 @@ pub fn parked(
     limits: &Limits,
     places: &Places,
 ) -> Result<Option<Step>, EngineError> {
-    let program = Program { main: &runtime.source, files: &[], args: &[], env: &[] };
+    let program = Program { main: &runtime.source, files: &[], args: &[], env: &[], host: None };
     let words = Words { runtime, program: &program, limits, places, prepared: None };
     let fill = |word: &String| word.replace("{drivers}", DRIVERS);
     let argv = words.expand(&park.run.iter().map(fill).collect::<Vec<_>>());
@@ -207,6 +208,7 @@ impl Words<'_> {
             ("{build}", self.places.build.clone()),
             ("{workspace}", self.places.workspace.clone()),
             ("{prepared}", self.prepared.unwrap_or_default().to_owned()),
+            ("{host}", self.host()),
             ("{memory_mb}", (self.limits.memory_bytes >> 20).to_string()),
         ];
         // One pass from left to right: what a name of the user's contains is never expanded again.
@@ -227,6 +229,12 @@ impl Words<'_> {
             }
         }
         filled + rest
+    }
+
+    /// Where the program lies that runs the user's for its value.
+    fn host(&self) -> String {
+        let name = self.program.host.map(|host| host.host.as_str()).unwrap_or_default();
+        format!("{}/{}", self.places.build, call::place(name))
     }
 
     /// The main file first, then every other file of the language.
@@ -257,7 +265,7 @@ mod tests {
         let files: Vec<String> = files.iter().map(|f| (*f).to_owned()).collect();
         let limits = Limits::resolve(Wanted::default(), Wanted::default(), &Ceiling::default()).unwrap();
         let places = Places { workspace: "/workspace".into(), build: "/build".into(), isolated: true };
-        let program = Program { main, files: &files, args: &[], env: &[] };
+        let program = Program { main, files: &files, args: &[], env: &[], host: None };
         let words = Words { runtime, program: &program, limits: &limits, places: &places, prepared: None };
         words.expand(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }

@@ -8,7 +8,7 @@ use engine::control::{Mode, Program, ProgramFile};
 use engine::limits::{Wanted, bytes, cores, duration};
 use engine::storage::{ExecutionStatus, Progress, StoredExecution};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -128,6 +128,10 @@ pub(super) enum RunMode {
     Script,
     /// By a shell.
     Shell,
+    /// For the value of its function `handler`, which is called with `event`, and `context` if it takes two parameters.
+    Handler,
+    /// For the value of its last expression.
+    Evaluate,
 }
 
 /// A program.
@@ -145,6 +149,16 @@ pub(super) struct ProgramIn {
     /// How it is run.
     #[serde(default)]
     pub(super) mode: RunMode,
+    /// What its handler is called with, in mode `handler`. `__timeout` in it is the time limit in seconds, between 1 and
+    /// 3600, unless `timeout` or `limits.timeout` is there.
+    #[serde(default, deserialize_with = "as_it_is")]
+    #[schema(value_type = Option<Value>, example = json!({"name": "Ada"}))]
+    pub(super) event: Option<Value>,
+    /// What differs from the usual context of a handler: `function_name`, `function_version`, `request_id`,
+    /// `log_group_name`, `log_stream_name`, `remaining_time_in_millis`, `memory_limit_in_mb`, `invoked_function_arn`.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub(super) context: Map<String, Value>,
     /// The name of its file; the usual one of its language if it is left out.
     #[serde(default)]
     pub(super) filename: Option<String>,
@@ -169,6 +183,11 @@ pub(super) struct ProgramIn {
     /// Whether it may be run again when the server ended while it ran.
     #[serde(default)]
     pub(super) idempotent: bool,
+}
+
+/// An event of `null` is one.
+fn as_it_is<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl ProgramIn {
@@ -199,7 +218,11 @@ impl ProgramIn {
             mode: match self.mode {
                 RunMode::Script => Mode::Script,
                 RunMode::Shell => Mode::Shell,
+                RunMode::Handler => Mode::Handler,
+                RunMode::Evaluate => Mode::Evaluate,
             },
+            event: self.event,
+            context: self.context,
             filename: self.filename,
             files,
             args: self.args,
@@ -243,6 +266,7 @@ pub(super) fn shown(execution: &StoredExecution) -> Result<Value, Problem> {
         "stderr_truncated": record["stderr_truncated"].as_bool().unwrap_or(false),
         "artifacts": artifacts(&record),
         "return_value": record["return_value"],
+        "return_value_set": record["return_value_set"].as_bool().unwrap_or(false),
         "metrics": {
             "duration_ms": duration_ms,
             "cpu_time_ms": metrics["cpu_time_ms"],
