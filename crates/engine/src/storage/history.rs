@@ -47,19 +47,20 @@ pub(crate) static OF_SESSION_UNFINISHED: Statement =
 pub(crate) static ALL_UNFINISHED: Statement = unfinished!("WHERE id > ? ORDER BY id LIMIT ?");
 static DELETE: Statement = Statement::new("DELETE FROM executions WHERE id = ?");
 pub(crate) static COUNT: Statement = Statement::new(
-    "SELECT COUNT(*) FROM (SELECT id FROM executions WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?) AS some",
+    "SELECT COUNT(*) FROM (SELECT id FROM executions WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?) AS found",
 );
+/// By a column that only one index leads to: MariaDB would take another one, and sort.
 pub(crate) static COUNT_UNFINISHED: Statement = Statement::new(
-    "SELECT COUNT(*) FROM (SELECT id FROM unfinished_executions WHERE owner = ? AND id < ? \
-     ORDER BY id DESC LIMIT ?) AS some",
+    "SELECT COUNT(*) FROM (SELECT created_at FROM unfinished_executions WHERE owner = ? AND id < ? \
+     ORDER BY id DESC LIMIT ?) AS found",
 );
 pub(crate) static COUNT_OF_SESSION: Statement = Statement::new(
     "SELECT COUNT(*) FROM (SELECT id FROM executions WHERE owner = ? AND session_id = ? AND id < ? \
-     ORDER BY id DESC LIMIT ?) AS some",
+     LIMIT ?) AS found",
 );
 pub(crate) static COUNT_OF_SESSION_UNFINISHED: Statement = Statement::new(
     "SELECT COUNT(*) FROM (SELECT id FROM unfinished_executions WHERE owner = ? AND session_id = ? AND id < ? \
-     ORDER BY id DESC LIMIT ?) AS some",
+     LIMIT ?) AS found",
 );
 
 /// A page of executions ends early when it holds this much: a thousand of the longest would not fit into memory.

@@ -15,7 +15,7 @@ fn lookups() -> Vec<(&'static str, &'static Statement, Vec<Value>)> {
     let at = "exec_000000015f907000";
     // One that is there: MariaDB looks at constant rows while it plans.
     let one = "exec_0000000003e870008000000000000000";
-    let piece = 20;
+    let (piece, most) = (20, super::MOST_COUNTED);
     vec![
         ("execution", &history::SELECT, values![one]),
         ("unfinished execution", &history::SELECT_UNFINISHED, values![one]),
@@ -23,9 +23,9 @@ fn lookups() -> Vec<(&'static str, &'static Statement, Vec<Value>)> {
         ("unfinished of an owner", &history::LIST_UNFINISHED, values!["o1", at, piece]),
         ("executions of a session", &history::OF_SESSION, values!["o1", "s1", at, piece]),
         ("unfinished of a session", &history::OF_SESSION_UNFINISHED, values!["o1", "s1", at, piece]),
-        ("count of an owner", &history::COUNT, values!["o1", at, piece]),
-        ("count of unfinished of an owner", &history::COUNT_UNFINISHED, values!["o1", at, piece]),
-        ("count of a session", &history::COUNT_OF_SESSION, values!["o1", "s1", at, piece]),
+        ("count of an owner", &history::COUNT, values!["o1", at, most]),
+        ("count of unfinished of an owner", &history::COUNT_UNFINISHED, values!["o1", at, most]),
+        ("count of a session", &history::COUNT_OF_SESSION, values!["o1", "s1", at, most]),
         (
             "count of unfinished of a session",
             &history::COUNT_OF_SESSION_UNFINISHED,
@@ -41,8 +41,8 @@ fn lookups() -> Vec<(&'static str, &'static Statement, Vec<Value>)> {
         ("due sessions", &sessions::DUE, values!["ready", 20, 0, 0, "", "", "", piece]),
         ("sessions", &sessions::LIST, values!["o1", 20, 20, "s1", "", "", piece]),
         ("sessions of a status", &sessions::LIST_STATUS, values!["o1", "ready", 20, 20, "s1", "", "", piece]),
-        ("count of sessions", &sessions::COUNT, values!["o1", 20, "", "", piece]),
-        ("count of sessions of a status", &sessions::COUNT_STATUS, values!["o1", "ready", 20, "", "", piece]),
+        ("count of sessions", &sessions::COUNT, values!["o1", 20, "", "", most]),
+        ("count of sessions of a status", &sessions::COUNT_STATUS, values!["o1", "ready", 20, "", "", most]),
         ("states of a session", &sessions::HISTORY, values!["o1", "s1", 0, piece]),
         ("events", &events::LIST, values![900, piece]),
         ("events of an owner", &events::LIST_OWNER, values!["o1", 900, piece]),
@@ -123,10 +123,15 @@ async fn fault(
     for row in &rows {
         let last = row.len() - 1;
         match dialect {
+            // What a count has found already is only counted; how it was found is asked all the same.
+            Dialect::Sqlite if row.get::<String, _>(last) == "SCAN found" => {}
             Dialect::Sqlite => plan += &format!("{}; ", row.get::<String, _>(last)),
             Dialect::Postgres => plan += &format!("{}; ", Columns::of(row).next::<String>().unwrap()),
             Dialect::MySql => {
                 let text = |index: usize| row.try_get::<Option<String>, _>(index).ok().flatten();
+                if text(2).is_some_and(|table| table.starts_with("<derived")) {
+                    continue;
+                }
                 let (kind, key, extra) = (text(3), text(5), text(last));
                 plan += &format!("type {kind:?} key {key:?} {extra:?}; ");
             }

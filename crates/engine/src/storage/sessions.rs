@@ -74,11 +74,11 @@ pub(crate) static LIST_STATUS: Statement = select!(
 );
 pub(crate) static COUNT: Statement = Statement::new(
     "SELECT COUNT(*) FROM (SELECT id FROM sessions WHERE owner = ? AND created_at <= ? \
-     AND (? = '' OR template = ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS some",
+     AND (? = '' OR template = ?) LIMIT ?) AS found",
 );
 pub(crate) static COUNT_STATUS: Statement = Statement::new(
     "SELECT COUNT(*) FROM (SELECT id FROM sessions WHERE owner = ? AND status = ? AND created_at <= ? \
-     AND (? = '' OR template = ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS some",
+     AND (? = '' OR template = ?) LIMIT ?) AS found",
 );
 pub(crate) static HISTORY: Statement = Statement::new(
     "SELECT number, from_status, to_status, at, reason FROM session_states \

@@ -35,11 +35,11 @@ fn door(settings: &Settings, loading: &mut Loading<'_>) {
     let host = &server.host;
     if !server.allow_remote {
         let message = format!("others can reach `{host}`");
-        let hint = "set `server.allow_remote` if they shall, or listen on `127.0.0.1`";
+        let hint = "set `server.allow_remote` (`--allow-remote`) and `server.token` (`--token-file`) if they shall, or listen on `127.0.0.1`";
         refuse(loading, &["server.host", "server.allow_remote"], message, hint);
     } else if server.token.is_none() {
         let message = format!("others can reach `{host}`, and the token is left to chance");
-        let hint = "set `server.token`, for instance to `file:/etc/sandboxd/token`";
+        let hint = "set `server.token`, for instance to `file:/etc/sandboxd/token` (`--token-file`)";
         refuse(loading, &["server.host", "server.token"], message, hint);
     }
 }
