@@ -1,12 +1,16 @@
 //! All doors, in one place: a new one is one line in `all`.
 
 mod audit;
+mod command;
 mod document;
+mod ended;
 mod front;
 mod health;
 mod keys;
 mod numbers;
 mod pages;
+mod sandboxes;
+mod se;
 mod v1;
 
 use crate::{Problem, State, layers};
@@ -18,7 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub(crate) fn router(state: &State) -> Router {
     let (router, document) = all(state).split_for_parts();
     let router = router
-        .merge(document::door(document))
+        .merge(document::door(document::told(document)))
         .merge(pages::door())
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_this_way)
@@ -28,7 +32,7 @@ pub(crate) fn router(state: &State) -> Router {
 
 /// The API in the words of OpenAPI, as JSON for people to read.
 pub fn openapi(state: &State) -> String {
-    document::text(&all(state).into_openapi())
+    document::text(&document::told(all(state).into_openapi()))
 }
 
 fn all(state: &State) -> OpenApiRouter<State> {
@@ -45,6 +49,9 @@ fn all(state: &State) -> OpenApiRouter<State> {
         .merge(guarded(keys::door()))
         .merge(guarded(audit::door()))
         .merge(guarded(v1::door()))
+        .merge(guarded(sandboxes::door()))
+        .merge(guarded(se::door()))
+        .merge(se::open_door())
 }
 
 async fn nothing_here() -> Problem {

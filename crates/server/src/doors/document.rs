@@ -33,6 +33,8 @@ use utoipa::{Modify, OpenApi as _};
         (name = "files", description = "Files of sessions"),
         (name = "templates", description = "What sessions are made from"),
         (name = "runtimes", description = "What this host can run"),
+        (name = "workspace", description = "Sessions that are there when they are used, as the shared environment had them"),
+        (name = "sandboxes", description = "Sandboxes as the first of the founding systems had them; also below `/api/v2` and `/api`"),
     )
 )]
 struct Head;
@@ -57,6 +59,29 @@ impl Modify for Tokens {
 /// What the description says before any route.
 pub(super) fn head() -> OpenApi {
     Head::openapi()
+}
+
+/// The description as clients want it: parameters without the sign that makes them take slashes, and a name for each
+/// operation that no other has.
+pub(super) fn told(mut document: OpenApi) -> OpenApi {
+    let paths = std::mem::take(&mut document.paths.paths);
+    for (path, mut item) in paths {
+        let path = path.replace("{*", "{");
+        let place = path.replace(['{', '}'], "").replace(['/', '-', ':', '.'], "_");
+        for (method, operation) in [
+            ("get", &mut item.get),
+            ("put", &mut item.put),
+            ("post", &mut item.post),
+            ("delete", &mut item.delete),
+            ("patch", &mut item.patch),
+        ] {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}{place}"));
+            }
+        }
+        document.paths.paths.insert(path, item);
+    }
+    document
 }
 
 /// The description as text that is the same whenever the API is.
