@@ -93,7 +93,7 @@ fn arguments_are_never_shell() {
 fn scripts_have_names_and_time_ends_with_124() {
     let served = Served::by(&Sandboxd::caller());
     let script = |name: &str| json!({"code": "import sys; print(sys.argv)", "filename": name, "args": ["x"]});
-    assert_eq!(code(&served, "s", script("deep/tool"))["stdout"], "['/workspace/deep/tool.py', 'x']\n");
+    assert_eq!(code(&served, "s", script("deep/tool"))["stdout"], "['deep/tool.py', 'x']\n");
     served.get("/workspace/se/download/s/deep/tool.py").is(200);
     for name in ["../out", "/etc/out", "a/../../out", "/workspace/../etc/out"] {
         refused(&served.post("/workspace/se/execute_code/s", &script(name)), 422, WRONG);
@@ -108,6 +108,35 @@ fn scripts_have_names_and_time_ends_with_124() {
     let raised = code(&served, "s", json!({"code": "raise ValueError('x')"}));
     assert_eq!(raised["returncode"], 1);
     assert!(raised["stderr"].as_str().unwrap().contains("ValueError: x"));
+}
+
+#[test]
+fn variables_come_back_and_nothing_that_is_printed_can_pass_for_them() {
+    let served = Served::by(&Sandboxd::caller());
+    let names = ["n", "text", "list", "none", "odd", "number", "missing"];
+    let text = "import math\nn = 0\ntext = 'ä'\nlist = [1, {'a': None}]\nnone = None\nodd = {1, }\n\
+                number = math.nan\nprint('{\"n\": 1}')\n";
+    let done = code(&served, "s", json!({"code": text, "output_params": names, "filename": "one.py"}));
+    let values =
+        json!({"n": 0, "text": "ä", "list": [1, {"a": null}], "none": null, "odd": "{1}", "number": "nan"});
+    assert_eq!(done["output_variables"], values, "{done}");
+    assert_eq!((&done["stdout"], &done["stderr"]), (&json!("{\"n\": 1}\n"), &json!("")), "{done}");
+    // Up to where it got, and not at all where it did not end by itself.
+    let broken = "a = 1\nimport sys, os\nprint(sys.path, os.environ)\nraise SystemExit(4)\na = 2\n";
+    let done = code(&served, "s", json!({"code": broken, "output_params": ["a"], "filename": "one.py"}));
+    assert_eq!((&done["output_variables"], &done["returncode"]), (&json!({"a": 1}), &json!(4)));
+    assert!(!done["stdout"].as_str().unwrap().contains(".outputs"), "no trace of it: {done}");
+    let killed = "a = 1\nimport os\nos._exit(5)\n";
+    let done = code(&served, "s", json!({"code": killed, "output_params": ["a"], "filename": "one.py"}));
+    assert_eq!((&done["output_variables"], &done["returncode"]), (&json!({}), &json!(5)));
+    let huge = json!({"code": "a = 'x' * 2_000_000", "output_params": ["a"], "filename": "one.py"});
+    refused(&served.post("/workspace/se/execute_code/s", &huge), 413, WRONG);
+    assert_eq!(
+        execute(&served, "s", json!({"command": "ls -A"}))["stdout"],
+        ".line.sh\none.py\n",
+        "all of it is gone"
+    );
+    assert!(code(&served, "s", json!({"code": "a = 1"})).get("output_variables").is_none());
 }
 
 #[test]
@@ -298,7 +327,7 @@ fn refusals_have_the_shape_that_clients_know() {
         422,
         WRONG,
     );
-    let outputs = json!({"code": "a = 1", "output_params": ["a"]});
+    let outputs = json!({"code": "a=1", "script_type": "shell", "output_params": ["a"]});
     refused(&served.post("/workspace/se/execute_code/s", &outputs), 422, WRONG);
     let documents = json!({"file_params": [{"docid": "1"}], "efast_url": "http://127.0.0.1:1", "token": "t"});
     let said = refused(&served.post("/workspace/se/download_from_efast/s", &documents), 403, WRONG);

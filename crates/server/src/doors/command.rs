@@ -13,9 +13,12 @@ const WORDS: &str = "cd -- \"$1\" || exit 126; shift; exec -- \"$@\"\n";
 const LINE_FILE: &str = ".line.sh";
 const WORDS_FILE: &str = ".words.sh";
 
+/// How directories begin in which values of variables are left, while their program runs.
+pub(super) const OUTPUTS: &str = ".outputs-";
+
 /// Whether a file is one of ours.
 pub(super) fn is_ours(path: &str) -> bool {
-    matches!(path, LINE_FILE | WORDS_FILE)
+    matches!(path, LINE_FILE | WORDS_FILE) || path.starts_with(OUTPUTS)
 }
 
 /// What a line of shell does, with more arguments behind it.

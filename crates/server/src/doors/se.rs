@@ -2,6 +2,7 @@
 //! environment; what it left open to everybody is a caller's own here.
 
 mod files;
+mod outputs;
 mod read;
 mod run;
 mod sessions;

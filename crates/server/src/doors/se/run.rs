@@ -2,6 +2,7 @@
 
 use super::super::v1::wire::{Amount, seconds};
 use super::ensure;
+use super::outputs::Outputs;
 use crate::doors::command;
 use crate::doors::ended::Ended;
 use crate::{Body, Caller, Id, Problem, Scope, State};
@@ -49,7 +50,7 @@ async fn execute(
     caller.require(Scope::Run)?;
     let mut program = command::line(wanted.command, wanted.args)?;
     program.limits.timeout_ms = seconds("timeout", wanted.timeout.as_ref())?;
-    run(&state, &caller.of_engine(), &id, program).await
+    Ok(Json(run(&state, &caller.of_engine(), &id, program).await?))
 }
 
 /// What a script is written in.
@@ -82,7 +83,8 @@ struct Script {
     /// What it is written in.
     #[serde(default)]
     script_type: ScriptType,
-    /// Kept for old clients, and to be left empty: values of variables are not brought back.
+    /// Global variables whose values are answered, as `output_variables`. Those that are no JSON come as text, and
+    /// those that are not there are left out.
     #[serde(default)]
     output_params: Vec<String>,
     /// How long it may take: seconds, or text.
@@ -94,10 +96,6 @@ impl Script {
     fn program(self) -> Result<Program, Problem> {
         if self.code.is_empty() {
             return Err(Problem::invalid_field("code", "is empty"));
-        }
-        if !self.output_params.is_empty() {
-            return Err(Problem::invalid_field("output_params", "values of variables are not brought back")
-                .hint("print them as JSON, or write them to a file"));
         }
         let (language, ending) = match self.script_type {
             ScriptType::Python => ("python", ".py"),
@@ -128,17 +126,25 @@ async fn execute_code(
     state: State,
     caller: Caller,
     id: Id,
-    Body(wanted): Body<Script>,
+    Body(mut wanted): Body<Script>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Run)?;
-    run(&state, &caller.of_engine(), &id, wanted.program()?).await
+    let (caller, names) = (caller.of_engine(), std::mem::take(&mut wanted.output_params));
+    let mut program = wanted.program()?;
+    let outputs = Outputs::of(&mut program, &names)?;
+    let answer = run(&state, &caller, &id, program).await;
+    let Some(outputs) = outputs else { return Ok(Json(answer?)) };
+    let values = outputs.take(&state, &caller, id.as_str()).await;
+    let mut answer = answer?;
+    answer["output_variables"] = values?;
+    Ok(Json(answer))
 }
 
-async fn run(state: &State, caller: &Owner, id: &Id, program: Program) -> Result<Json<Value>, Problem> {
+async fn run(state: &State, caller: &Owner, id: &Id, program: Program) -> Result<Value, Problem> {
     ensure(state, caller, id.as_str()).await?;
     let done = state.plane().execute(caller, Some(id.as_str()), program, None).await?;
     let Ended { code, stdout, stderr, .. } = Ended::of(&done)?;
-    Ok(Json(json!({"stdout": stdout, "stderr": stderr, "returncode": code})))
+    Ok(json!({"stdout": stdout, "stderr": stderr, "returncode": code}))
 }
 
 #[cfg(test)]
