@@ -2,6 +2,11 @@
 //! `/api/v1`, `/api/v2` and `/api`. Each test has a server of its own that makes real sandboxes.
 #![cfg(test)]
 
+#[path = "rest/client.rs"]
+#[allow(dead_code)]
+mod client;
+#[path = "founding/old.rs"]
+mod old;
 #[path = "founding/sandboxes.rs"]
 mod sandboxes;
 mod support;

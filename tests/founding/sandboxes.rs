@@ -1,6 +1,7 @@
 //! Sandboxes below `/api/v1`, `/api/v2` and `/api`.
 
-use crate::support::{Reply, Sandboxd, Served};
+use crate::old::{Reply, Served};
+use crate::support::Sandboxd;
 use serde_json::{Value, json};
 
 const PREFIXES: [(&str, &str); 3] = [("/api/v1", "v1"), ("/api/v2", "v2"), ("/api", "v1")];
@@ -79,7 +80,7 @@ fn lists_come_in_pages() {
     served.post(&format!("/api/v1/sandboxes/{}/stop", ids[1]), &json!({})).is(200);
     let stopped = page("filter_status=stopped");
     assert_eq!((&stopped["total"], &stopped["data"][0]["id"]), (&json!(1), &json!(ids[1])));
-    let second_version = served.send("GET /api/sandboxes", &served.token, "API-Version: v2\r\n", b"").is(200);
+    let second_version = served.get_with("/api/sandboxes", ("api-version", "v2")).is(200);
     assert_eq!(second_version["version"], "v2");
     for query in ["page_size=0", "page_size=101", "page_offset=x", "filter_status=odd", "filter=1"] {
         refused(&served.get(&format!("/api/v1/sandboxes?{query}")), 422);
@@ -91,7 +92,7 @@ fn a_sandbox_is_stopped_and_started_with_its_files() {
     let served = Served::by(&Sandboxd::caller());
     let id = make(&served, json!({"image": "python-basic"}));
     let path = format!("/api/v1/sandboxes/{id}");
-    let act = |action: &str| served.send(&format!("POST {path}/{action}"), &served.token, "", b"");
+    let act = |action: &str| served.bare(&format!("POST {path}/{action}"), &served.token);
     served.post(&format!("{path}/exec"), &json!({"command": "touch kept"})).is(200);
     assert!(refused(&act("start"), 409).contains("ready"), "a conflict says in which state it is");
     assert_eq!(act("stop").is(200)["status"], "stopped");
@@ -106,7 +107,7 @@ fn a_sandbox_is_stopped_and_started_with_its_files() {
     ls("after a start");
     assert_eq!(act("restart").is(200)["status"], "running");
     ls("after a restart");
-    served.send(&format!("POST /api/v1/sessions/{id}/pause"), &served.token, "", b"").is(200);
+    served.bare(&format!("POST /api/v1/sessions/{id}/pause"), &served.token).is(200);
     assert_eq!(served.get(&path).is(200)["status"], "paused");
     refused(&served.post(&format!("{path}/exec"), &json!({"command": "ls"})), 409);
     assert_eq!(act("start").is(200)["status"], "running");
@@ -263,7 +264,7 @@ fn others_see_nothing_and_refusals_have_an_envelope() {
     let other = served.key_of("other");
     let id = make(&served, json!({}));
     let path = format!("/api/v2/sandboxes/{id}");
-    assert_eq!(served.send("GET /api/v2/sandboxes", &other, "", b"").is(200)["total"], 0);
+    assert_eq!(served.bare("GET /api/v2/sandboxes", &other).is(200)["total"], 0);
     for line in [
         format!("GET {path}"),
         format!("DELETE {path}"),
@@ -276,7 +277,7 @@ fn others_see_nothing_and_refusals_have_an_envelope() {
         format!("GET {path}/logs"),
         format!("GET {path}/metrics"),
     ] {
-        refused(&served.send(&line, &other, "", b""), 404);
+        refused(&served.bare(&line, &other), 404);
     }
     refused(&served.json(&format!("POST {path}/exec"), &other, &json!({"command": "ls"})), 404);
     refused(
@@ -292,9 +293,9 @@ fn others_see_nothing_and_refusals_have_an_envelope() {
     assert_eq!(served.get(&path).is(200)["status"], "running");
 
     for (prefix, _) in PREFIXES {
-        refused(&served.send(&format!("GET {prefix}/sandboxes"), "", "", b""), 401);
+        refused(&served.bare(&format!("GET {prefix}/sandboxes"), ""), 401);
         refused(&served.get(&format!("{prefix}/sandboxes/a.b")), 400);
-        refused(&served.send(&format!("PUT {prefix}/sandboxes"), &served.token, "", b""), 405);
+        refused(&served.bare(&format!("PUT {prefix}/sandboxes"), &served.token), 405);
         refused(&served.post(&format!("{prefix}/sandboxes"), &json!({"image": "no-such-image"})), 422);
         refused(
             &served.post(&format!("{prefix}/sandboxes"), &json!({"resources": {"memory_limit": "32XB"}})),

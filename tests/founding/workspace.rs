@@ -1,6 +1,7 @@
 //! `/workspace/se`.
 
-use crate::support::{Reply, Sandboxd, Served};
+use crate::old::{Reply, Served};
+use crate::support::Sandboxd;
 use serde_json::{Value, json};
 
 fn execute(served: &Served, session: &str, command: Value) -> Value {
@@ -149,7 +150,7 @@ fn a_size_is_a_bound() {
     let fill = json!({"command": "head -c 4000000 /dev/zero > big"});
     assert_ne!(execute(&served, "small", fill.clone())["returncode"], 0);
     assert_eq!(execute(&served, "usual", fill)["returncode"], 0);
-    served.send("POST /workspace/se/session/plain", &served.token, "", b"").is(200);
+    served.bare("POST /workspace/se/session/plain", &served.token).is(200);
     refused(&served.post("/workspace/se/session/small", &json!({"size": "2M"})), 409, WRONG);
     for (field, value) in [
         ("size", json!("32XB")),
@@ -217,7 +218,7 @@ fn files_come_and_go() {
     execute(&served, "s", json!({"command": "ln -s /etc/passwd link.txt"}));
     for route in ["download", "readfile"] {
         let reply = served.get(&format!("/workspace/se/{route}/s/link.txt"));
-        assert!(matches!(reply.status, 404 | 422), "{reply:?}");
+        assert!(matches!(reply.status, 404 | 422), "{}", reply.text());
     }
 }
 
@@ -282,12 +283,12 @@ fn everybody_sees_and_removes_their_own() {
     let other = served.key_of("other");
     execute(&served, "mine", json!({"command": "echo secret > s.txt"}));
     execute(&served, "busy", json!({"command": "true"}));
-    let theirs = served.send("GET /workspace/se/workspaces", &other, "", b"").is(200);
+    let theirs = served.bare("GET /workspace/se/workspaces", &other).is(200);
     assert_eq!(theirs, json!({"workspaces": {}}));
-    assert_eq!(served.send("GET /workspace/se/status/mine", &other, "", b"").is(200)["exists"], false);
-    refused(&served.send("DELETE /workspace/se/session/mine", &other, "", b""), 404, WRONG);
+    assert_eq!(served.bare("GET /workspace/se/status/mine", &other).is(200)["exists"], false);
+    refused(&served.bare("DELETE /workspace/se/session/mine", &other), 404, WRONG);
     // The same name is another session for them.
-    refused(&served.send("GET /workspace/se/download/mine/s.txt", &other, "", b""), 404, WRONG);
+    refused(&served.bare("GET /workspace/se/download/mine/s.txt", &other), 404, WRONG);
     let cleaned = served.json("POST /workspace/se/cleanup-all", &other, &json!({"force": true})).is(200);
     assert_eq!((&cleaned["total"], &cleaned["success"]), (&json!(1), &json!(1)), "{cleaned}");
     let own = served.get("/workspace/se/workspaces").is(200)["workspaces"].clone();
@@ -300,12 +301,12 @@ fn everybody_sees_and_removes_their_own() {
         while served.get("/workspace/se/download/busy/begun").status != 200 {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let cleaned = served.send("POST /workspace/se/cleanup-all", &served.token, "", b"").is(200);
+        let cleaned = served.bare("POST /workspace/se/cleanup-all", &served.token).is(200);
         assert_eq!(cleaned, json!({"total": 2, "success": 1, "failed": [], "skipped": ["busy"]}));
         let cleaned = served.post("/workspace/se/cleanup-all", &json!({"force": true})).is(200);
         assert_eq!(cleaned, json!({"total": 1, "success": 1, "failed": [], "skipped": []}));
         let ended = sleeper.join().unwrap();
-        assert!(ended.status != 200 || ended.json()["returncode"] != 0, "{ended:?}");
+        assert!(ended.status != 200 || ended.json()["returncode"] != 0, "{}", ended.text());
     });
     assert_eq!(served.get("/workspace/se/workspaces").is(200), json!({"workspaces": {}}));
 }
@@ -313,8 +314,8 @@ fn everybody_sees_and_removes_their_own() {
 #[test]
 fn refusals_have_the_shape_that_clients_know() {
     let served = Served::by(&Sandboxd::caller());
-    assert_eq!(served.send("GET /workspace/se/healthy", "", "", b"").is(200), json!({"status": "success"}));
-    refused(&served.send("GET /workspace/se/workspaces", "", "", b""), 401, WRONG);
+    assert_eq!(served.bare("GET /workspace/se/healthy", "").is(200), json!({"status": "success"}));
+    refused(&served.bare("GET /workspace/se/workspaces", ""), 401, WRONG);
     refused(&served.delete("/workspace/se/session/none"), 404, WRONG);
     refused(&served.get("/workspace/se/status/a.b"), 400, WRONG);
     refused(&served.get("/workspace/se/nothing"), 404, WRONG);

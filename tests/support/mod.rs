@@ -9,13 +9,11 @@ pub(crate) mod host;
 mod out;
 mod run;
 mod running;
-mod served;
 mod worker;
 
 pub(crate) use out::{Out, Record};
 pub(crate) use run::Run;
 pub(crate) use running::Running;
-pub(crate) use served::{Reply, Served};
 pub(crate) use worker::{in_parallel, with_neighbour};
 
 use std::collections::BTreeSet;

@@ -61,11 +61,6 @@ impl Running {
         self.until(&self.stderr, words);
     }
 
-    /// What it has said on standard error so far.
-    pub(crate) fn complaints(&self) -> String {
-        text(&self.stderr)
-    }
-
     fn until(&self, stream: &Said, words: &str) {
         let (said, news) = &**stream;
         let deadline = Instant::now() + Duration::from_secs(60);

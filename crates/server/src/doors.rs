@@ -22,7 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub(crate) fn router(state: &State) -> Router {
     let (router, document) = all(state).split_for_parts();
     let router = router
-        .merge(document::door(document::told(document)))
+        .merge(document::door(document))
         .merge(pages::door())
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_this_way)
@@ -32,7 +32,7 @@ pub(crate) fn router(state: &State) -> Router {
 
 /// The API in the words of OpenAPI, as JSON for people to read.
 pub fn openapi(state: &State) -> String {
-    document::text(&document::told(all(state).into_openapi()))
+    document::text(&all(state).into_openapi())
 }
 
 fn all(state: &State) -> OpenApiRouter<State> {

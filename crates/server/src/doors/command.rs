@@ -5,20 +5,19 @@ use crate::Problem;
 use engine::control::{Mode, Program};
 
 /// A line for the shell, with arguments that the shell leaves alone.
-const LINE: &str = "line=$1; shift; [ $# = 0 ] || line=\"$line \\\"\\$@\\\"\"; eval \"$line\"\n";
+const LINE: &str =
+    "/bin/rm -f -- \"$0\"; line=$1; shift; [ $# = 0 ] || line=\"$line \\\"\\$@\\\"\"; eval \"$line\"\n";
 /// A command and its arguments, without a shell, in some directory.
-const WORDS: &str = "cd -- \"$1\" || exit 126; shift; exec -- \"$@\"\n";
-
-/// Where the scripts are. They are the caller's to see and not among the caller's files.
-const LINE_FILE: &str = ".line.sh";
-const WORDS_FILE: &str = ".words.sh";
+const WORDS: &str = "/bin/rm -f -- \"$0\"; cd -- \"$1\" || exit 126; shift; exec -- \"$@\"\n";
+/// Where the script is until it begins, and removes itself.
+const FILE: &str = ".command.sh";
 
 /// How directories begin in which values of variables are left, while their program runs.
 pub(super) const OUTPUTS: &str = ".outputs-";
 
 /// Whether a file is one of ours.
 pub(super) fn is_ours(path: &str) -> bool {
-    matches!(path, LINE_FILE | WORDS_FILE) || path.starts_with(OUTPUTS)
+    path == FILE || path.starts_with(OUTPUTS)
 }
 
 /// What a line of shell does, with more arguments behind it.
@@ -26,7 +25,7 @@ pub(super) fn line(command: String, args: Vec<String>) -> Result<Program, Proble
     if command.trim().is_empty() {
         return Err(Problem::invalid_field("command", "is empty"));
     }
-    script(LINE, LINE_FILE, std::iter::once(command).chain(args).collect())
+    script(LINE, std::iter::once(command).chain(args).collect())
 }
 
 /// What a command does in a directory. Without arguments of its own it is taken apart at its spaces, as quotes say.
@@ -43,10 +42,10 @@ pub(super) fn words(command: String, args: Vec<String>, directory: Option<&str>)
         Some(path) if path.starts_with('/') => path.to_owned(),
         Some(path) => format!("/workspace/{path}"),
     };
-    script(WORDS, WORDS_FILE, std::iter::once(directory).chain(command).chain(args).collect())
+    script(WORDS, std::iter::once(directory).chain(command).chain(args).collect())
 }
 
-fn script(text: &str, file: &str, args: Vec<String>) -> Result<Program, Problem> {
+fn script(text: &str, args: Vec<String>) -> Result<Program, Problem> {
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(Problem::invalid_field("command", "has a NUL in it"));
     }
@@ -54,7 +53,7 @@ fn script(text: &str, file: &str, args: Vec<String>) -> Result<Program, Problem>
         language: "bash".into(),
         code: text.into(),
         mode: Mode::Shell,
-        filename: Some(file.into()),
+        filename: Some(FILE.into()),
         args,
         ..Program::default()
     })
