@@ -95,7 +95,7 @@ fn scripts_have_names_and_time_ends_with_124() {
     let served = Served::by(&Sandboxd::caller());
     let script = |name: &str| json!({"code": "import sys; print(sys.argv)", "filename": name, "args": ["x"]});
     assert_eq!(code(&served, "s", script("deep/tool"))["stdout"], "['deep/tool.py', 'x']\n");
-    served.get("/workspace/se/download/s/deep/tool.py").is(200);
+    assert_eq!(served.get("/workspace/se/download/s/deep/tool.py").status, 200);
     for name in ["../out", "/etc/out", "a/../../out", "/workspace/../etc/out"] {
         refused(&served.post("/workspace/se/execute_code/s", &script(name)), 422, WRONG);
     }
@@ -132,11 +132,7 @@ fn variables_come_back_and_nothing_that_is_printed_can_pass_for_them() {
     assert_eq!((&done["output_variables"], &done["returncode"]), (&json!({}), &json!(5)));
     let huge = json!({"code": "a = 'x' * 2_000_000", "output_params": ["a"], "filename": "one.py"});
     refused(&served.post("/workspace/se/execute_code/s", &huge), 413, WRONG);
-    assert_eq!(
-        execute(&served, "s", json!({"command": "ls -A"}))["stdout"],
-        ".line.sh\none.py\n",
-        "all of it is gone"
-    );
+    assert_eq!(execute(&served, "s", json!({"command": "ls -A"}))["stdout"], "one.py\n", "all of it is gone");
     assert!(code(&served, "s", json!({"code": "a = 1"})).get("output_variables").is_none());
 }
 
