@@ -5,7 +5,7 @@ use super::error::ControlError;
 use super::session::{NewSession, SessionView};
 use super::{Caller, ControlPlane};
 use crate::BoxUsage;
-use crate::storage::{SessionStatus, StoreError};
+use crate::storage::{SessionMode, SessionStatus, StoreError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,8 @@ impl ControlPlane {
                     SessionStatus::Creating | SessionStatus::Stopping => {
                         Err(ControlError::conflict("session", "is being made"))
                     }
-                    SessionStatus::Stopped | SessionStatus::Failed => {
+                    SessionStatus::Stopped => self.session_to_use(caller, id).await.map(|live| live.view()),
+                    SessionStatus::Failed if view.session.mode == SessionMode::Persistent => {
                         self.session_to_use(caller, id).await.map(|live| live.view())
                     }
                     _ => return Ok(view),
@@ -59,9 +60,10 @@ impl ControlPlane {
                 Err(error) => return Err(error),
             };
             match found {
-                Err(ControlError::Conflict { .. } | ControlError::Store(StoreError::Conflict { .. }))
-                    if Instant::now() < patience =>
-                {
+                Err(
+                    ControlError::Conflict { what: "session", .. }
+                    | ControlError::Store(StoreError::Conflict { .. }),
+                ) if Instant::now() < patience => {
                     tokio::time::sleep(GLANCE).await;
                 }
                 found => return found,

@@ -94,7 +94,8 @@ async fn batch(state: State, caller: Caller, Body(batch): Body<Batch>) -> Result
                 }
                 None => Err("is no id".to_owned()),
                 Some(id) => {
-                    batch.action.on(state, caller, id.as_str()).await.map_err(|error| error.to_string())
+                    let done = batch.action.on(state, caller, id.as_str()).await;
+                    done.map_err(|error| Problem::from(error).detail().to_owned())
                 }
             };
             failed.fetch_or(done.is_err(), Ordering::Relaxed);

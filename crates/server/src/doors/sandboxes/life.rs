@@ -88,15 +88,17 @@ async fn create(
 
 /// The template that is named, or that an image stands for.
 async fn template(state: &State, image: &str) -> Result<String, Problem> {
-    match state.plane().template(image).await {
-        Ok(template) => Ok(template.id),
-        Err(ControlError::NotFound { .. } | ControlError::Store(_)) => match template_of(image) {
-            Some(template) => Ok(template.to_owned()),
-            None => Err(Problem::invalid_field("image", "is no template, and no image that stands for one")
-                .hint("`GET /api/v1/templates` lists what there is")),
-        },
-        Err(error) => Err(error.into()),
+    if Id::new(image).is_some() {
+        match state.plane().template(image).await {
+            Ok(template) => return Ok(template.id),
+            Err(ControlError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    template_of(image).map(str::to_owned).ok_or_else(|| {
+        Problem::invalid_field("image", "is no template, and no image that stands for one")
+            .hint("`GET /api/v1/templates` lists what there is")
+    })
 }
 
 /// One sandbox
