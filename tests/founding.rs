@@ -3,7 +3,6 @@
 #![cfg(test)]
 
 #[path = "rest/client.rs"]
-#[allow(dead_code)]
 mod client;
 #[path = "founding/old.rs"]
 mod old;

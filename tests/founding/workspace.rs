@@ -137,6 +137,46 @@ fn variables_come_back_and_nothing_that_is_printed_can_pass_for_them() {
 }
 
 #[test]
+fn a_handler_is_called_and_its_value_is_kept_apart_from_what_it_prints() {
+    let served = Served::by(&Sandboxd::caller());
+    let call = |code: &str, event: Value| {
+        let body = json!({"handler_code": code, "event": event, "context": {"function_name": "f"}});
+        served.post("/workspace/se/v2/execute_code", &body).is(200)
+    };
+    let code =
+        "def handler(event, context):\n    print('said')\n    return [event['a'], context.function_name]\n";
+    let done = call(code, json!({"a": 41}));
+    assert_eq!(
+        (&done["result"], &done["stdout"], &done["exit_code"]),
+        (&json!([41, "f"]), &json!("said\n"), &json!(0))
+    );
+    assert_eq!(done["metrics"]["timeout_seconds"], 300.0, "{done}");
+    assert!(done["metrics"]["duration_ms"].as_f64().unwrap() > 0.0, "{done}");
+    let slow = call("import time\ndef handler(event):\n    time.sleep(60)\n", json!({"__timeout": 1}));
+    assert_eq!((&slow["exit_code"], &slow["result"]), (&json!(124), &json!(null)), "{slow}");
+    assert_eq!(slow["metrics"]["timeout_seconds"], 1.0);
+    for (code, exit) in [
+        ("x = 1", 1),
+        ("def handler(:", 1),
+        ("def handler(event):\n    raise KeyError('k')", 2),
+        ("def handler(event):\n    return {1, 2}", 3),
+    ] {
+        let done = call(code, json!({}));
+        assert_eq!((&done["exit_code"], &done["result"]), (&json!(exit), &json!(null)), "{code}: {done}");
+        assert!(!done["stderr"].as_str().unwrap().is_empty(), "{code}: {done}");
+    }
+    for wrong in [
+        json!({"handler_code": " "}),
+        json!({"handler_code": "x".repeat(102_401)}),
+        json!({"handler_code": "x", "event": 1}),
+        json!({"handler_code": "x", "event": {"__timeout": 0}}),
+        json!({}),
+    ] {
+        refused(&served.post("/workspace/se/v2/execute_code", &wrong), 422, WRONG);
+    }
+}
+
+#[test]
 fn a_size_is_a_bound() {
     let served = Served::by(&Sandboxd::caller());
     assert_eq!(

@@ -2,6 +2,7 @@
 //! environment; what it left open to everybody is a caller's own here.
 
 mod files;
+mod handler;
 mod outputs;
 mod read;
 mod run;
@@ -14,7 +15,12 @@ use engine::limits::Wanted;
 use utoipa_axum::router::OpenApiRouter;
 
 pub(super) fn door() -> OpenApiRouter<State> {
-    OpenApiRouter::new().merge(sessions::door()).merge(run::door()).merge(files::door()).merge(read::door())
+    OpenApiRouter::new()
+        .merge(sessions::door())
+        .merge(run::door())
+        .merge(handler::door())
+        .merge(files::door())
+        .merge(read::door())
 }
 
 /// What needs no token.
