@@ -61,7 +61,11 @@ async fn call(state: State, caller: Caller, Body(wanted): Body<Call>) -> Result<
     program.context = wanted.context;
     let done = state.plane().execute(&caller.of_engine(), None, program, None).await?;
     let record: Value = done.record.read()?;
-    let Ended { code, stdout, stderr, .. } = Ended::of(&done)?;
+    let Ended { code, stdout, mut stderr, .. } = Ended::of(&done)?;
+    // There is no other place for it in this answer.
+    if let (true, Some(why)) = (stderr.is_empty(), record["error"]["message"].as_str()) {
+        stderr = format!("{why}\n");
+    }
     let metrics = &record["metrics"];
     Ok(Json(json!({
         "exit_code": code,
