@@ -9,6 +9,7 @@ mod error;
 mod executions;
 mod files;
 mod live;
+mod named;
 mod program;
 mod reconcile;
 mod running;

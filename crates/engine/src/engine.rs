@@ -142,6 +142,11 @@ impl Engine {
         usable.map(|runtime| runtime.name.clone()).collect()
     }
 
+    /// The most that can be had.
+    pub fn ceiling(&self) -> &Limits {
+        &self.ceiling.0
+    }
+
     /// Whether these limits can be had.
     pub fn check_limits(&self, wanted: Wanted) -> Result<(), EngineError> {
         Limits::resolve(wanted, Wanted::default(), &self.ceiling).map(drop)

@@ -29,7 +29,7 @@ pub use error::EngineError;
 pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status};
 pub use jail::probe::Verdict;
 pub use jail::seccomp::Profile;
-pub use jail::spec::{Layer, Network};
+pub use jail::spec::{BoxUsage, Layer, Network};
 pub use output::{Exact, Text};
 pub use pool::{PoolSettings, ShelfReport, ZygoteScope};
 pub use protocol::{FileEntry, FileKind, FileOp, FileOutcome, LONGEST_PIECE, MOST_ENTRIES};

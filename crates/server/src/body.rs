@@ -7,7 +7,7 @@ mod scan;
 
 use crate::layers::BodyError;
 use crate::{Problem, State};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -34,6 +34,18 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
         let read = Limited::new(request.into_body(), limit).collect().await;
         let bytes = read.map_err(|error| unreadable(error.as_ref()))?.to_bytes();
         parse(&bytes, state.options().json_depth).map(Body)
+    }
+}
+
+/// A body that may be left out.
+impl<T: DeserializeOwned> OptionalFromRequest<State> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &State) -> Result<Option<Body<T>>, Problem> {
+        match http_body::Body::is_end_stream(request.body()) {
+            true => Ok(None),
+            false => <Body<T> as FromRequest<State>>::from_request(request, state).await.map(Some),
+        }
     }
 }
 

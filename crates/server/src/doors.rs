@@ -1,12 +1,16 @@
 //! All doors, in one place: a new one is one line in `all`.
 
 mod audit;
+mod command;
 mod document;
+mod ended;
 mod front;
 mod health;
 mod keys;
 mod numbers;
 mod pages;
+mod sandboxes;
+mod se;
 mod v1;
 
 use crate::{Problem, State, layers};
@@ -45,6 +49,9 @@ fn all(state: &State) -> OpenApiRouter<State> {
         .merge(guarded(keys::door()))
         .merge(guarded(audit::door()))
         .merge(guarded(v1::door()))
+        .merge(guarded(sandboxes::door()))
+        .merge(guarded(se::door()))
+        .merge(se::open_door())
 }
 
 async fn nothing_here() -> Problem {

@@ -34,7 +34,7 @@ pub(crate) use request_id::RequestId;
 use crate::State;
 use crate::problem::{Style, render};
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
@@ -42,6 +42,8 @@ use utoipa_axum::router::OpenApiRouter;
 /// Layers for every request.
 pub(crate) fn around(router: Router, state: &State) -> Router {
     router
+        // Bodies are bounded by layer 9, for everybody alike.
+        .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(state.clone(), inflow::inflow))
         .layer(from_fn(content::content))
         .layer(from_fn_with_state(state.clone(), origin::origin))

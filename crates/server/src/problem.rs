@@ -147,6 +147,11 @@ impl Problem {
         StatusCode::from_u16(self.facts.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// What is wrong this time.
+    pub fn detail(&self) -> &str {
+        &self.facts.detail
+    }
+
     /// The name that stays the same.
     pub fn code(&self) -> &str {
         &self.facts.code

@@ -407,7 +407,11 @@ impl ControlPlane {
         live.filter(|live| !live.closing.load(Relaxed))
     }
 
-    async fn live_session_of(&self, caller: &Caller, id: &str) -> Result<Arc<LiveSession>, ControlError> {
+    pub(super) async fn live_session_of(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Arc<LiveSession>, ControlError> {
         match self.live_session(&caller.tenant, id) {
             Some(live) => Ok(live),
             None => {

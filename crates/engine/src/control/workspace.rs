@@ -82,14 +82,26 @@ impl ControlPlane {
                 let _ = self.terminate(&row.owner, &row.id, Some(reason)).await;
                 continue;
             }
-            let saved = if live.has_changed() { self.save(&live).await.is_ok() } else { true };
-            self.close(&live).await;
-            let row = live.row();
-            let why = if saved { reason } else { "its workspace could not be saved" };
-            if self.store.move_session(&row, SessionStatus::Stopping, now(), Some(why)).await.is_ok() {
-                let row = Session { status: SessionStatus::Stopping, ..row };
-                let _ = self.store.move_session(&row, SessionStatus::Stopped, now(), None).await;
+            if self.stop(&live, reason).await.is_err() {
+                self.close(&live).await;
+                let _ = self.rest(&live.row(), "its workspace could not be saved").await;
             }
         }
+    }
+
+    /// Saves a session and ends its sandbox. If it cannot be saved it stays as it is.
+    pub(super) async fn stop(&self, live: &LiveSession, reason: &str) -> Result<(), ControlError> {
+        if live.has_changed() {
+            self.save(live).await?;
+        }
+        self.close(live).await;
+        self.rest(&live.row(), reason).await
+    }
+
+    /// From now on a session has no sandbox.
+    async fn rest(&self, row: &Session, reason: &str) -> Result<(), ControlError> {
+        self.store.move_session(row, SessionStatus::Stopping, now(), Some(reason)).await?;
+        let row = Session { status: SessionStatus::Stopping, ..row.clone() };
+        Ok(self.store.move_session(&row, SessionStatus::Stopped, now(), None).await?)
     }
 }

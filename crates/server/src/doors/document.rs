@@ -1,7 +1,7 @@
 //! The description of the API, made from the handlers themselves.
 
 use crate::State;
-use crate::problem::Facts;
+use crate::problem::{Facts, Style};
 use axum::Router;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -33,6 +33,8 @@ use utoipa::{Modify, OpenApi as _};
         (name = "files", description = "Files of sessions"),
         (name = "templates", description = "What sessions are made from"),
         (name = "runtimes", description = "What this host can run"),
+        (name = "workspace", description = "Sessions that are there when they are used, as the shared environment had them"),
+        (name = "sandboxes", description = "Sandboxes as the first of the founding systems had them; also below `/api/v2` and `/api`"),
     )
 )]
 struct Head;
@@ -63,23 +65,45 @@ pub(super) fn head() -> OpenApi {
 pub(super) fn text(document: &OpenApi) -> String {
     // By way of a value, whose keys are sorted.
     let mut value = serde_json::to_value(document).unwrap_or_default();
-    // The router's sign for "all that follows" is not one of OpenAPI's.
     if let Some(paths) = value["paths"].as_object_mut() {
+        // The router's sign for "all that follows" is not one of OpenAPI's.
         *paths =
             std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
-        let operations =
-            paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut());
-        operations.for_each(|operation| refusals(&mut operation["responses"]));
+        for (path, item) in paths {
+            for (method, operation) in item.as_object_mut().into_iter().flatten() {
+                operation["operationId"] = name(method, path).into();
+                refusals(Style::of(path), &mut operation["responses"]);
+            }
+        }
     }
     let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// Every operation can be refused, and always in the same shape.
-fn refusals(responses: &mut Value) {
+/// A name for an operation that no other has.
+fn name(method: &str, path: &str) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
+}
+
+/// Every operation can be refused, and always in the shape of its API.
+fn refusals(style: Style, responses: &mut Value) {
     let Some(responses) = responses.as_object_mut() else { return };
     let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
+    let part = match style {
+        Style::Problem => None,
+        Style::Envelope => Some("error"),
+        Style::Detail => Some("detail"),
+    };
+    if let Some(part) = part {
+        let schema = json!({"type": "object", "required": [part], "properties": {part: {"type": "object"}}});
+        let content = json!({"application/json": {"schema": schema}});
+        responses
+            .entry("default")
+            .or_insert(json!({"description": "It is refused, or failed", "content": content}));
+        return;
+    }
     for response in responses.values_mut() {
         if response["content"]["application/json"] == problem {
             response["content"] = json!({"application/problem+json": problem});

@@ -3,12 +3,12 @@
 
 mod execute;
 mod executions;
-mod files;
+pub(super) mod files;
 mod runtimes;
 mod sessions;
 mod stream;
 mod templates;
-mod wire;
+pub(super) mod wire;
 
 use crate::State;
 use utoipa_axum::router::OpenApiRouter;

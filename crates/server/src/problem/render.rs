@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) enum Style {
     /// `application/problem+json`.
     Problem,
-    /// `{"error": {…}}`, under `/api/v1/sandboxes` and `/api/v2`.
+    /// `{"error": {…}}`, under `/api/v1/sandboxes`, `/api/v2` and `/api/sandboxes`.
     Envelope,
     /// `{"detail": {"error_code": …}}`, under `/workspace/se`.
     Detail,
@@ -29,7 +29,7 @@ impl Style {
         };
         if below("/workspace/se") {
             Style::Detail
-        } else if below("/api/v1/sandboxes") || below("/api/v2") {
+        } else if ["/api/v1/sandboxes", "/api/v2", "/api/sandboxes"].into_iter().any(below) {
             Style::Envelope
         } else {
             Style::Problem
@@ -110,6 +110,7 @@ mod tests {
             ("/api/v1/sandboxes", Style::Envelope),
             ("/api/v1/sandboxes/x/files", Style::Envelope),
             ("/api/v2/sandboxes:batch", Style::Envelope),
+            ("/api/sandboxes/x", Style::Envelope),
             ("/api/v1/sandboxes2", Style::Problem),
             ("/api/v1/keys", Style::Problem),
         ] {

@@ -162,8 +162,14 @@ async fn the_committed_description_is_that_of_the_server() {
     assert_eq!(now, world.send("GET /api/openapi.json", "", "").await.text());
     let document: serde_json::Value = serde_json::from_str(&now).unwrap();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let mut names = std::collections::HashSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
+        assert!(!path.contains('*'), "{path}");
         for (method, operation) in item.as_object().unwrap() {
+            assert!(
+                names.insert(operation["operationId"].as_str().unwrap()),
+                "{method} {path}: a name twice"
+            );
             let summary = operation["summary"].as_str().unwrap_or("");
             assert!(!summary.is_empty() && !summary.ends_with('.'), "{method} {path}: {summary}");
         }

@@ -202,9 +202,11 @@ async fn rename(
     Ok(Json(json!({"session_id": id.as_str(), "from": from, "to": to})))
 }
 
-type Place = Path<(String, String)>;
+/// A session and a path in it.
+pub(in crate::doors) type Place = Path<(String, String)>;
 
-fn place(Path((session, path)): Place) -> Result<(String, String), Problem> {
+/// The same, where the first is an id.
+pub(in crate::doors) fn place(Path((session, path)): Place) -> Result<(String, String), Problem> {
     match Id::new(&session) {
         Some(_) => Ok((session, path)),
         None => Err(Problem::bad_request("invalid_id", "is no id").field("session_id")),
@@ -275,7 +277,7 @@ fn span(text: &str, size: u64) -> Option<(u64, u64)> {
 }
 
 /// The bytes of a file, piece by piece. What has become shorter meanwhile breaks the answer off.
-fn content(file: OpenFile, begin: u64, end: u64) -> HttpBody {
+pub(in crate::doors) fn content(file: OpenFile, begin: u64, end: u64) -> HttpBody {
     let pieces = futures_util::stream::unfold((file, begin), move |(file, at)| async move {
         if at >= end {
             return None;

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 /// A number, or text with a unit.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
-pub(super) enum Amount {
+pub(in crate::doors) enum Amount {
     /// In the unit that is usual for the field: seconds, bytes, cores.
     Number(f64),
     /// With its unit, such as `30s`, `512Mi`, `500m`.
@@ -63,17 +63,17 @@ impl Limits {
 }
 
 /// Milliseconds, of seconds or of text.
-pub(super) fn seconds(field: &str, amount: Option<&Amount>) -> Result<Option<u64>, Problem> {
+pub(in crate::doors) fn seconds(field: &str, amount: Option<&Amount>) -> Result<Option<u64>, Problem> {
     read(field, amount, duration, 1000.0)
 }
 
 /// Bytes.
-pub(super) fn size(field: &str, amount: Option<&Amount>) -> Result<Option<u64>, Problem> {
+pub(in crate::doors) fn size(field: &str, amount: Option<&Amount>) -> Result<Option<u64>, Problem> {
     read(field, amount, bytes, 1.0)
 }
 
 /// Thousandths of a core.
-pub(super) fn millicores(field: &str, amount: Option<&Amount>) -> Result<Option<u64>, Problem> {
+pub(in crate::doors) fn millicores(field: &str, amount: Option<&Amount>) -> Result<Option<u64>, Problem> {
     read(field, amount, cores, 1000.0)
 }
 
@@ -235,7 +235,7 @@ impl ProgramIn {
 }
 
 /// An execution as it is shown: what was asked for, how far it got, and what came of it.
-pub(super) fn shown(execution: &StoredExecution) -> Result<Value, Problem> {
+pub(in crate::doors) fn shown(execution: &StoredExecution) -> Result<Value, Problem> {
     let asked: Value = execution.submission.request.read()?;
     let submission = &execution.submission;
     let (record, attempts, started, finished) = match &execution.progress {
