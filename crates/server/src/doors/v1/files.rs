@@ -386,6 +386,7 @@ struct Packed {
     path: String,
     /// What it is written in: `tar.gz` or `zip`.
     #[serde(default)]
+    #[param(inline)]
     format: Format,
 }
 
