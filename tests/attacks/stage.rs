@@ -14,7 +14,7 @@ pub(crate) struct Stage<'a> {
     /// Runs `sandboxd`, bounded by the outer cgroup.
     pub(crate) person: Sandboxd,
     pub(crate) run: &'a Run,
-    place: &'a Place<'a>,
+    pub(crate) place: &'a Place<'a>,
     folder: OnceCell<TempDir>,
     shown: RefCell<Vec<Vec<u8>>>,
     noticed: RefCell<Noticed>,

@@ -4,6 +4,7 @@
 
 use crate::aside::{Aside, Told};
 use crate::engine::Event;
+use crate::input::{Feed, Input};
 use crate::{Cancel, EngineError};
 use jail::mutant::{Mutant, lacks};
 use protocol::{
@@ -78,8 +79,8 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// Everything there is to say to the executor, as bytes: the job, its files, its input.
-pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Result<Vec<u8>, EngineError> {
+/// Everything there is to say to the executor at once, as bytes: the job, its files, its input as far as it is known.
+pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&Input>) -> Result<Vec<u8>, EngineError> {
     let mut bytes = Vec::new();
     Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut bytes);
     let run = Frame::control(&FromHost::Run(job.clone()));
@@ -93,7 +94,7 @@ pub(crate) fn words(job: &Job, files: &[&[u8]], stdin: Option<&[u8]>) -> Result<
     for (index, file) in (0..).zip(files) {
         file.chunks(LONGEST_BODY / 4).for_each(|chunk| say(Kind::FileIn, index, chunk));
     }
-    if let Some(input) = stdin {
+    if let Some(Input::Whole(input)) = stdin {
         input.chunks(LONGEST_BODY / 4).for_each(|chunk| say(Kind::Stdin, 0, chunk));
         say(Kind::Stdin, 0, &[]);
     }
@@ -131,18 +132,27 @@ impl Line {
     }
 }
 
-/// Has a job done. `words` is what is left to say of it. The stream stays open: when it is closed, PID 1 ends, and the
+/// What is said to an executor about a job.
+pub(crate) struct Speech<'a> {
+    /// What is left to say of what is known.
+    pub(crate) words: &'a [u8],
+    /// Input that comes meanwhile.
+    pub(crate) feed: Option<&'a Feed>,
+}
+
+/// Has a job done. The stream stays open: when it is closed, PID 1 ends, and the
 /// kernel lets it do that before anybody else gets to do anything.
 pub(crate) async fn hold(
     line: &mut Line,
     job: &Job,
-    words: &[u8],
+    speech: Speech<'_>,
     events: &mpsc::Sender<Event>,
     cancel: &Cancel,
     aside: &mut Aside,
 ) -> Heard {
     let Line { stream, reader, buffer } = line;
     let (read, mut write) = stream.split();
+    let Speech { words, mut feed } = speech;
     let mut voice = Voice { words, more: Vec::new() };
     let mut listener = Listener {
         ear: Ear { read, reader, buffer },
@@ -167,6 +177,16 @@ pub(crate) async fn hold(
                 None => break,
             },
             said = write.write(voice.next()), if !voice.next().is_empty() => voice.said(said),
+            piece = fed(feed), if voice.next().is_empty() => {
+                feed = feed.filter(|_| piece.is_some());
+                let mut rest = piece.unwrap_or_default();
+                while rest.len() > LONGEST_BODY {
+                    let later = rest.split_off(LONGEST_BODY);
+                    voice.feed(std::mem::replace(&mut rest, later));
+                }
+                // An empty one says that nothing follows.
+                voice.feed(rest);
+            }
             told = aside.next() => match told {
                 Told::File(bytes) => voice.more.extend(bytes),
                 Told::Pause => {
@@ -203,6 +223,14 @@ pub(crate) async fn cancelled(cancel: &Cancel, events: &mpsc::Sender<Event>) {
     }
 }
 
+/// The next piece of input; for ever none where nothing feeds.
+pub(crate) async fn fed(feed: Option<&Feed>) -> Option<Vec<u8>> {
+    match feed {
+        Some(feed) => feed.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Asks the executor to end the job, and hears what it still has to say.
 async fn farewell(listener: &mut Listener<'_>, voice: &mut Voice<'_>, write: &mut WriteHalf<'_>) {
     loop {
@@ -226,6 +254,10 @@ struct Voice<'a> {
 impl Voice<'_> {
     fn next(&self) -> &[u8] {
         if self.words.is_empty() { &self.more } else { self.words }
+    }
+
+    fn feed(&mut self, body: Vec<u8>) {
+        Frame { kind: Kind::Stdin, stream: 0, body }.write_to(&mut self.more);
     }
 
     /// Takes note of how much was said. An error is for the listener to find: the other side is gone.

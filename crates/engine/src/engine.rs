@@ -11,8 +11,9 @@ pub use sandbox::{Sandbox, SandboxSpec};
 
 use crate::EngineError;
 use crate::aside::Aside;
-use crate::conversation::{self, Line};
+use crate::conversation::{self, Line, Speech};
 use crate::execution::{Execution, Start};
+use crate::input::Input;
 use crate::isolator::native::{Lease, Native};
 use crate::isolator::process::Process;
 use crate::isolator::{Isolator, PlaceSpec};
@@ -227,7 +228,8 @@ impl Engine {
             }
         };
         let id = lease.as_ref().map_or(&spec.id, |lease| &lease.id).clone();
-        let rest = &words[place.told..];
+        let feed = request.stdin.as_ref().and_then(Input::feed);
+        let speech = Speech { words: &words[place.told..], feed };
         let relief = async {
             tokio::time::sleep(Duration::from_millis(order.job.limits.wall_ms) + OVERTIME).await;
             let _ = isolator.relieve(&id).await;
@@ -236,7 +238,7 @@ impl Engine {
         let (mut line, mut receipt) = (Line::new(place.stream), place.receipt);
         let nobody = &mut Aside::default();
         let mut heard = tokio::select! {
-            heard = conversation::hold(&mut line, &order.job, rest, events, &request.cancel, nobody) => heard,
+            heard = conversation::hold(&mut line, &order.job, speech, events, &request.cancel, nobody) => heard,
             () = relief => unreachable!("relief never ends"),
         };
         let stream = line.into_stream();

@@ -10,6 +10,7 @@ mod streams;
 
 pub(crate) use follow::{Outcome, Placed, Task, fits};
 
+use self::streams::Tap;
 use crate::EngineError;
 use crate::execution::Receipt;
 use crate::isolator::native::{Lease, Native};
@@ -50,8 +51,8 @@ pub(crate) struct Program {
     stream: UnixStream,
     reader: Reader,
     stdin: Option<pipe::Sender>,
-    stdout: pipe::Receiver,
-    stderr: pipe::Receiver,
+    stdout: Tap,
+    stderr: Tap,
     workspace: Tree,
     build: Tree,
     letterbox: OwnedFd,
@@ -95,8 +96,8 @@ impl Program {
                     stream,
                     reader,
                     stdin,
-                    stdout,
-                    stderr,
+                    stdout: Tap::Open(stdout),
+                    stderr: Tap::Open(stderr),
                     workspace,
                     build,
                     letterbox,
@@ -116,7 +117,11 @@ impl Program {
 impl Program {
     /// Whether it still waits. What does has nothing to say.
     pub(crate) fn is_alive(&self) -> bool {
-        let mut fds = [PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.stream, PollFlags::IN)];
+        let Tap::Open(stdout) = &self.stdout else { return false };
+        let mut fds = [
+            PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN),
+            PollFd::new(&self.stream, PollFlags::IN),
+        ];
         // Not what the reactor knows: it may not have looked for a while.
         poll(&mut fds, Some(&Timespec::default())) == Ok(0)
     }

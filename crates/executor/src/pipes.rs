@@ -95,7 +95,9 @@ impl Output {
 #[derive(Default)]
 pub(crate) struct Input {
     to: Option<OwnedFd>,
-    waiting: VecDeque<u8>,
+    waiting: VecDeque<Vec<u8>>,
+    /// Bytes of the first that are written already.
+    begun: usize,
     /// No more comes.
     ended: bool,
     /// Nobody reads any more.
@@ -121,11 +123,11 @@ impl Input {
     }
 
     /// Takes a frame of input; an empty one ends it.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: Vec<u8>) {
         if bytes.is_empty() {
             self.ended = true;
         } else if !self.closed {
-            self.waiting.extend(bytes);
+            self.waiting.push_back(bytes);
         }
         self.pump();
     }
@@ -136,13 +138,17 @@ impl Input {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() > ENOUGH_INPUT
+        self.waiting.iter().map(Vec::len).sum::<usize>() > ENOUGH_INPUT
     }
 
     pub(crate) fn pump(&mut self) {
-        while let (Some(to), false) = (&self.to, self.waiting.is_empty()) {
-            match write(to, self.waiting.as_slices().0) {
-                Ok(length) => drop(self.waiting.drain(..length)),
+        while let (Some(to), Some(first)) = (&self.to, self.waiting.front()) {
+            match write(to, &first[self.begun..]) {
+                Ok(length) if self.begun + length == first.len() => {
+                    self.waiting.pop_front();
+                    self.begun = 0;
+                }
+                Ok(length) => self.begun += length,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 // The program closed its input: the rest is for nobody.

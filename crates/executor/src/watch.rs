@@ -256,7 +256,7 @@ impl<'a, G: Ground> Watch<'a, G> {
     fn hear(&mut self, control: &mut Control) -> bool {
         while let Some(frame) = control.next() {
             match frame.kind {
-                Kind::Stdin => self.input.push(&frame.body),
+                Kind::Stdin => self.input.push(frame.body),
                 Kind::Control => match control.message(&frame) {
                     Some(FromHost::Cancel) => return true,
                     Some(FromHost::Pause) => {

@@ -101,6 +101,9 @@ impl Frame {
     }
 }
 
+/// Bytes of frames that were taken out, beyond which they are forgotten: what stays small stays in the cache.
+const FORGOTTEN: usize = 64 << 10;
+
 /// Turns bytes, however they were cut, back into frames.
 #[derive(Debug, Default)]
 pub struct Reader {
@@ -114,7 +117,7 @@ impl Reader {
         if self.used > 0 && self.used == self.buffer.len() {
             self.buffer.clear();
             self.used = 0;
-        } else if self.used > LONGEST_BODY {
+        } else if self.used > FORGOTTEN {
             self.buffer.drain(..self.used);
             self.used = 0;
         }

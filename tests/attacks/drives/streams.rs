@@ -134,10 +134,11 @@ fn worked(pids: &[u32]) -> Duration {
 
 /// As the data says, with a hundred megabytes of input. They take no room on the disk.
 fn much_input(stage: &Stage) -> Result<(), String> {
-    let path = stage.person.write(&stage.folder().join("input"), "");
-    let file = std::fs::File::options().write(true).open(&path).map_err(|e| e.to_string())?;
-    file.set_len(100_000_000).map_err(|e| e.to_string())?;
+    // One file for all: what the kernel does to read it from storage the first time is no deed of the sandbox.
+    let path = stage.place.world.path("programs").join("100 MB");
+    if !path.exists() {
+        std::fs::write(&path, vec![0; 100_000_000]).map_err(|e| e.to_string())?;
+    }
     let out = stage.command().arg("--stdin", format!("@{}", path.display())).out();
-    std::fs::remove_file(path).map_err(|e| e.to_string())?;
     stage.judge(&stage.notice(&out))
 }

@@ -1,20 +1,30 @@
 //! From arguments to a request.
 
 use crate::args::{LayerArg, ModeArg, NetworkArg, ProfileArg, RunArgs};
+use crate::report;
 use anyhow::{Context, Result};
 use engine::limits::Wanted;
 use engine::runtime::Catalogue;
 use engine::runtime::plan::Purpose;
-use engine::{EngineError, Layer, Mode, Network, Profile, Request, SourceFile};
+use engine::{EngineError, Feed, Input, Layer, Mode, Network, Profile, Request, SourceFile};
 use serde_json::Map;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// The language of code nobody named a language for.
 const USUAL: &str = "python";
 /// Most bytes read from any one place.
 const MOST_INPUT: u64 = 100 << 20;
+/// Bytes of input that are passed on together.
+const PIECE: usize = 32 << 10;
+/// After so much input there is a short rest: what is passed on is on its way, and it takes all the cores of a small
+/// machine to do that without one.
+const BREATH: usize = 256 << 10;
+/// Input that is read at once.
+const LITTLE: u64 = 64 << 10;
 
 pub(super) fn build(args: &RunArgs, catalogue: &Catalogue) -> Result<Request> {
     let (path, content) = program(args)?;
@@ -187,28 +197,64 @@ fn variable(text: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn input(text: &str, args: &RunArgs) -> Result<Vec<u8>> {
+fn input(text: &str, args: &RunArgs) -> Result<Input> {
     match text.strip_prefix('@') {
-        Some(path) => read_file("stdin", Path::new(path)),
+        Some(path) => {
+            let (file, length) = open_file("stdin", Path::new(path))?;
+            match length {
+                Some(0..=LITTLE) => read("stdin", &mut &file, path).map(Input::Whole),
+                _ => Ok(feed(file, path)),
+            }
+        }
         None if text == "-" && args.file.as_deref() == Some(Path::new("-")) => {
             Err(EngineError::invalid("stdin", "standard input is the program already")
                 .with_hint("pass the program as a file or with `-c`")
                 .into())
         }
-        None if text == "-" => read("stdin", &mut std::io::stdin().lock(), "standard input"),
-        None => Ok(text.as_bytes().to_vec()),
+        None if text == "-" => Ok(feed(std::io::stdin(), "standard input")),
+        None => Ok(Input::Whole(text.as_bytes().to_vec())),
+    }
+}
+
+/// Passes input on as the program reads it, however much there is of it.
+fn feed(from: impl Read + Send + 'static, name: &str) -> Input {
+    let name = name.to_owned();
+    // Nothing waits for the thread: who types nothing more keeps nobody from ending.
+    Input::Live(Feed::new(move |fill| drop(std::thread::spawn(move || pass_on(from, &name, &fill)))))
+}
+
+fn pass_on(mut from: impl Read, name: &str, fill: &mpsc::Sender<Vec<u8>>) {
+    let mut piece = vec![0; PIECE];
+    let mut passed = 0;
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return,
+            Ok(length) if fill.blocking_send(piece[..length].to_vec()).is_err() => return,
+            Ok(length) => passed += length,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return report::warn(&format!("{name}: {e}: the program's input ends here")),
+        }
+        if passed >= BREATH {
+            std::thread::sleep(Duration::from_micros(500));
+            passed = 0;
+        }
     }
 }
 
 fn read_file(field: &str, path: &Path) -> Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path).map_err(|e| unreadable(field, path, &e))?;
+    read(field, &mut open_file(field, path)?.0, &path.display().to_string())
+}
+
+/// Opens a file, and says how long it is if that is known.
+fn open_file(field: &str, path: &Path) -> Result<(std::fs::File, Option<u64>)> {
+    let file = std::fs::File::open(path).map_err(|e| unreadable(field, path, &e))?;
     let meta = file.metadata().map_err(|e| unreadable(field, path, &e))?;
     if meta.is_dir() {
         return Err(EngineError::invalid(field, format!("`{}` is a directory", path.display()))
             .with_hint("name a file; `--file DIR` puts a whole directory beside the program")
             .into());
     }
-    read(field, &mut file, &path.display().to_string())
+    Ok((file, meta.is_file().then_some(meta.len())))
 }
 
 fn read(field: &str, from: &mut impl Read, name: &str) -> Result<Vec<u8>> {

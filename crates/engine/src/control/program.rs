@@ -2,7 +2,7 @@
 
 use super::error::ControlError;
 use crate::limits::Wanted;
-use crate::{Request, SourceFile};
+use crate::{Input, Request, SourceFile};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -154,7 +154,7 @@ impl Program {
         request.mode = self.engine_mode()?;
         request.args = self.args.clone();
         request.env = env.into_iter().collect();
-        request.stdin = self.stdin.as_ref().map(|input| input.as_bytes().to_vec());
+        request.stdin = self.stdin.as_ref().map(|input| Input::Whole(input.as_bytes().to_vec()));
         // What an event asks for is asked for by this program, so it comes before what is usual.
         request.limits = self.limits;
         request.limits = request.wanted()?.or(defaults.limits);

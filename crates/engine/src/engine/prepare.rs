@@ -3,7 +3,7 @@
 use super::{Engine, Event, Request};
 use crate::aside::Aside;
 use crate::cache::{Beginning, Prepared};
-use crate::conversation::{self, End, Line};
+use crate::conversation::{self, End, Line, Speech};
 use crate::execution::{Status, judge};
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Limits, Wanted};
@@ -113,8 +113,8 @@ impl Engine {
         // What the toolchain says while it is prepared is not the program's output.
         let (quiet, mut nobody) = mpsc::channel(16);
         let (mut line, mut aside) = (Line::new(place.stream), Aside::default());
-        let rest = &words[place.told..];
-        let talk = conversation::hold(&mut line, &job, rest, &quiet, &request.cancel, &mut aside);
+        let speech = Speech { words: &words[place.told..], feed: None };
+        let talk = conversation::hold(&mut line, &job, speech, &quiet, &request.cancel, &mut aside);
         tokio::pin!(talk);
         let heard = loop {
             tokio::select! {

@@ -1,6 +1,7 @@
 //! What shall be run, and what can be wrong with it.
 
 use crate::call::Mode;
+use crate::input::Input;
 use crate::limits::{Limits, Wanted};
 use crate::runtime::Runtime;
 use crate::runtime::plan::Purpose;
@@ -43,7 +44,7 @@ pub struct Request {
     /// Its environment, beside the little every program gets.
     pub env: Vec<(String, String)>,
     /// Its input.
-    pub stdin: Option<Vec<u8>>,
+    pub stdin: Option<Input>,
     /// Its limits, where they shall differ from the defaults.
     pub limits: Wanted,
     /// What it may reach.

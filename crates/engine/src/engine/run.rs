@@ -95,7 +95,7 @@ impl Run<'_> {
     pub(super) fn words(&self, order: &JobOrder) -> Result<Vec<u8>, EngineError> {
         let files = self.files(&order.built);
         let contents: Vec<&[u8]> = files.iter().map(|file| file.content).collect();
-        conversation::words(&order.job, &contents, self.request.stdin.as_deref())
+        conversation::words(&order.job, &contents, self.request.stdin.as_ref())
     }
 
     /// What an interpreter that waits has to hear.
@@ -106,7 +106,7 @@ impl Run<'_> {
         Task {
             files: self.files(&[]),
             header: protocol::header(args.into_iter(), env),
-            stdin: request.stdin.as_deref(),
+            stdin: request.stdin.as_ref(),
             limits: self.limits.of_job(),
             collect: self.collect(false),
         }
@@ -122,7 +122,7 @@ impl Run<'_> {
         fits.then(|| Task {
             files: self.files(&order.built),
             header,
-            stdin: self.request.stdin.as_deref(),
+            stdin: self.request.stdin.as_ref(),
             limits: order.job.limits,
             collect: order.job.collect,
         })

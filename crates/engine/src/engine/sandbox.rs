@@ -6,13 +6,13 @@
 use super::run::Run;
 use super::{Engine, Event, Request};
 use crate::aside::{Answer, Aside, Ask, Told};
-use crate::conversation::{self, End, Line};
+use crate::conversation::{self, End, Line, Speech};
 use crate::execution::{Execution, Receipt, Start};
 use crate::isolator::native::Lease;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Limits, Wanted};
 use crate::runtime::{find, plan};
-use crate::{EngineError, Layer, Network, Profile};
+use crate::{EngineError, Input, Layer, Network, Profile};
 use jail::spec::{BoxUsage, HostDir};
 use protocol::{FileOp, FileOutcome, Frame, FromHost, GENERATION, LONGEST_PIECE};
 use sha2::{Digest, Sha256};
@@ -282,7 +282,8 @@ impl Home {
         let words = run.words(&order)?;
         let started_at = jiff::Timestamp::now();
         let (line, aside) = (&mut self.line, &mut self.aside);
-        let mut heard = conversation::hold(line, &order.job, &words, events, &request.cancel, aside).await;
+        let speech = Speech { words: &words, feed: request.stdin.as_ref().and_then(Input::feed) };
+        let mut heard = conversation::hold(line, &order.job, speech, events, &request.cancel, aside).await;
         let mut receipt = self.receipt.clone();
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
         let lives = matches!(heard.end, End::Finished(_));

@@ -3,8 +3,9 @@
 use super::Program;
 use super::streams::{Listening, Outbox, Stream};
 use crate::Cancel;
-use crate::conversation::{End, GRACE, Heard, SLOW, cancelled};
+use crate::conversation::{End, GRACE, Heard, SLOW, cancelled, fed};
 use crate::engine::Event;
+use crate::input::{Feed, Input};
 use jail::beneath::{Mark, PlainPath};
 use jail::mutant::{Mutant, lacks};
 use protocol::{
@@ -30,7 +31,7 @@ pub(crate) struct Task<'a> {
     pub(crate) files: Vec<Placed<'a>>,
     /// What it is told.
     pub(crate) header: Vec<u8>,
-    pub(crate) stdin: Option<&'a [u8]>,
+    pub(crate) stdin: Option<&'a Input>,
     pub(crate) limits: RunLimits,
     pub(crate) collect: Collect,
 }
@@ -69,17 +70,18 @@ impl Program {
         };
         let order = self.order(Errand { began_ns: now_ns(), limits, collect, files });
         let _ = events.send(Event::Started { step: StepKind::Run }).await;
-        let mut input = Outbox::new(header, stdin.unwrap_or_default());
+        let mut input = Outbox::new(header, stdin.map_or(&[], Input::known));
+        let feed = stdin.and_then(Input::feed);
         // What wakes the program comes last: the kernel lets it begin where we are, and not before we rest.
         if let Some(to) = &self.stdin
             && input.push(|bytes| Ok(rustix::io::write(to, bytes)?)).is_err()
         {
             return Outcome::NotBegun;
         }
-        if input.is_empty() {
+        if input.is_empty() && feed.is_none() {
             self.stdin = None;
         }
-        let heard = self.follow((&limits, &collect), input, order, events, cancel).await;
+        let heard = self.follow((&limits, &collect), (input, feed), order, events, cancel).await;
         Outcome::Heard(Box::new(heard))
     }
 
@@ -98,7 +100,7 @@ impl Program {
     async fn follow(
         &mut self,
         (limits, collect): (&RunLimits, &Collect),
-        mut input: Outbox<'_>,
+        (mut input, feed): (Outbox<'_>, Option<&Feed>),
         mut order: Order,
         events: &mpsc::Sender<Event>,
         cancel: &Cancel,
@@ -149,24 +151,28 @@ impl Program {
                         Ok(_) | Err(_) => break End::HungUp,
                     }
                 }
-                _ = self.stdout.readable(), if listening.out.open && !enough => {
-                    listening.buffer.clear();
-                    let read = self.stdout.try_read_buf(&mut listening.buffer);
+                () = self.stdout.ready(), if listening.out.open && !enough => {
+                    let read = self.stdout.read(&mut listening.buffer);
                     listening.hear(Kind::Stdout, read).await;
+                    self.stdout.rest_after(&listening.out);
                 }
-                _ = self.stderr.readable(), if listening.err.open && !enough => {
-                    listening.buffer.clear();
-                    let read = self.stderr.try_read_buf(&mut listening.buffer);
+                () = self.stderr.ready(), if listening.err.open && !enough => {
+                    let read = self.stderr.read(&mut listening.buffer);
                     listening.hear(Kind::Stderr, read).await;
+                    self.stderr.rest_after(&listening.err);
                 }
                 Some(()) = writable(&self.stdin), if !input.is_empty() => {
                     let gone = self.stdin.as_ref().is_none_or(|to| input.push(|bytes| to.try_write(bytes)).is_err());
                     // Who closed its input does not want the rest.
-                    if gone || input.is_empty() {
+                    if gone || (input.is_empty() && feed.is_none()) {
                         input.clear();
                         self.stdin = None;
                     }
                 }
+                piece = fed(feed), if input.is_empty() && self.stdin.is_some() => match piece {
+                    Some(piece) => input = Outbox::new(piece, &[]),
+                    None => self.stdin = None,
+                },
                 _ = self.stream.writable(), if !order.said.is_empty() => {
                     if order.said.push(|bytes| self.stream.try_write(bytes)).is_err() {
                         order.said.clear();

@@ -5,9 +5,18 @@ use crate::engine::Event;
 use protocol::{Ending, Frame, FromHost, Kind};
 use rustix::io::Errno;
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
+
+/// How long small writes are gathered, so that a program that writes bytes cannot keep us busy.
+const GATHER: Duration = Duration::from_millis(1);
+/// What is at least this large is passed on at once.
+const LARGE: usize = 16 << 10;
+/// Small pieces in a row that are passed on at once.
+const FEW: u32 = 8;
 
 /// Bytes on their way out.
 pub(super) struct Outbox<'a> {
@@ -55,16 +64,76 @@ impl<'a> Outbox<'a> {
     }
 }
 
+/// A stream of a program's, where we hear it.
+#[derive(Debug)]
+pub(super) enum Tap {
+    Open(pipe::Receiver),
+    /// Nobody is told when something is written until then: to be told once for every byte costs more than the byte.
+    Rests(OwnedFd, Instant),
+    Closed,
+}
+
+impl Tap {
+    /// Resolves when there may be something to read.
+    pub(super) async fn ready(&mut self) {
+        if let Tap::Rests(_, until) = self {
+            sleep_until(*until).await;
+            if let Tap::Rests(fd, _) = std::mem::replace(self, Tap::Closed) {
+                *self = pipe::Receiver::from_owned_fd_unchecked(fd).map_or(Tap::Closed, Tap::Open);
+            }
+        }
+        if let Tap::Open(pipe) = self {
+            // An error is found by reading.
+            let _ = pipe.readable().await;
+        }
+    }
+
+    /// What is there to read.
+    pub(super) fn read(&self, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
+        buffer.clear();
+        match self {
+            Tap::Open(pipe) => pipe.try_read_buf(buffer),
+            Tap::Rests(..) => Err(ErrorKind::WouldBlock.into()),
+            Tap::Closed => Ok(0),
+        }
+    }
+
+    /// Rests if so much came in small pieces that it is worth it.
+    pub(super) fn rest_after(&mut self, stream: &Stream) {
+        if stream.small <= FEW || !stream.open {
+            return;
+        }
+        if let Tap::Open(pipe) = std::mem::replace(self, Tap::Closed)
+            && let Ok(fd) = pipe.into_nonblocking_fd()
+        {
+            *self = Tap::Rests(fd, Instant::now() + GATHER);
+        }
+    }
+
+    /// What is left of it at the end, however the reactor sees it.
+    fn rest(&self, buffer: &mut Vec<u8>) -> rustix::io::Result<usize> {
+        buffer.clear();
+        let from = match self {
+            Tap::Open(pipe) => pipe.as_fd(),
+            Tap::Rests(fd, _) => fd.as_fd(),
+            Tap::Closed => return Ok(0),
+        };
+        rustix::io::read(from, rustix::buffer::spare_capacity(buffer))
+    }
+}
+
 pub(super) struct Stream {
     kind: Kind,
     pub(super) open: bool,
+    /// Small pieces in a row.
+    small: u32,
     kept: Vec<u8>,
     pub(super) written: u64,
 }
 
 impl Stream {
     pub(super) fn new(kind: Kind) -> Stream {
-        Stream { kind, open: true, kept: Vec::new(), written: 0 }
+        Stream { kind, open: true, small: 0, kept: Vec::new(), written: 0 }
     }
 }
 
@@ -98,6 +167,7 @@ impl Listening<'_> {
             }
         };
         stream.written += length as u64;
+        stream.small = if length < LARGE { stream.small + 1 } else { 0 };
         let bytes = &self.buffer[..length.min(self.most.saturating_sub(stream.kept.len()))];
         if bytes.is_empty() {
             return;
@@ -113,12 +183,10 @@ impl Listening<'_> {
         let _ = tokio::time::timeout_at(self.deadline, self.events.send(event)).await;
     }
 
-    /// Takes what is left, however the reactor sees it.
-    pub(super) async fn drain(&mut self, kind: Kind, from: &pipe::Receiver) {
+    /// Takes what is left.
+    pub(super) async fn drain(&mut self, kind: Kind, from: &Tap) {
         loop {
-            self.buffer.clear();
-            let read = rustix::io::read(from, rustix::buffer::spare_capacity(&mut self.buffer));
-            match read {
+            match from.rest(&mut self.buffer) {
                 Ok(length) if length > 0 => self.hear(kind, Ok(length)).await,
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => return,
