@@ -56,7 +56,8 @@ impl World {
     async fn store(&self) -> Store {
         let url: DatabaseUrl = format!("sqlite://{}/db", self.folder.display()).parse().unwrap();
         let objects = Objects::in_directory(&self.folder.join("objects")).unwrap();
-        Store::open(&url, objects, StoreSettings::default()).await.unwrap()
+        let settings = StoreSettings { events: true, ..StoreSettings::default() };
+        Store::open(&url, objects, settings).await.unwrap()
     }
 
     fn objects(&self) -> Vec<PathBuf> {
@@ -110,6 +111,63 @@ fn a_result_is_stored_when_it_is_answered() {
         let found = plane.execution(&me, &long.id).await.unwrap();
         assert_eq!(plane.output(&found, "stdout").await.unwrap().len(), 200_001);
         plane.end().await;
+    });
+}
+
+/// What is told of somebody, as soon as there is so much of it.
+async fn told(plane: &ControlPlane, tenant: &str, count: usize) -> Vec<String> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let events = plane.store().events(Some(tenant), 0, 1000).await.unwrap();
+        if events.len() >= count || Instant::now() > patience {
+            let words = |event: &engine::storage::Event| {
+                let body: serde_json::Value = event.event.body.read().unwrap();
+                format!("{} {}", event.event.kind, body["status"].as_str().unwrap_or("-"))
+            };
+            return events.iter().map(words).collect();
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn what_happens_is_told() {
+    with_plane(ControlSettings::default(), |world| async move {
+        let plane = world.start().await;
+        plane.execute(&caller("one"), None, python("print('hunter2')"), None).await.unwrap();
+        plane.execute(&caller("one"), None, python("raise SystemExit('hunter2')"), None).await.unwrap();
+        let expected = ["execution.finished completed", "execution.finished failed"];
+        assert_eq!(told(&plane, "one", 2).await, expected);
+        let me = caller("two");
+        let accepted = plane.submit(&me, None, python("print('hunter2')"), None).await.unwrap();
+        plane.wait(&me, &accepted.id).await.unwrap();
+        let expected =
+            ["execution.submitted pending", "execution.started running", "execution.finished completed"];
+        assert_eq!(told(&plane, "two", 3).await, expected);
+        let me = caller("three");
+        let new = NewSession { id: Some("s1".into()), ..NewSession::default() };
+        plane.create_session(&me, new, None).await.unwrap();
+        plane.pause_session(&me, "s1").await.unwrap();
+        plane.resume_session(&me, "s1").await.unwrap();
+        plane.execute(&me, Some("s1"), python("print('hunter2')"), None).await.unwrap();
+        told(&plane, "three", 5).await;
+        plane.purge_session(&me, "s1").await.unwrap();
+        assert_eq!(
+            told(&plane, "three", 7).await,
+            [
+                "session.created creating",
+                "session.status ready",
+                "session.status paused",
+                "session.status ready",
+                "execution.finished completed",
+                "session.status terminated",
+                "session.deleted -",
+            ]
+        );
+        let all = plane.store().events(None, 0, 1000).await.unwrap();
+        assert!(!format!("{all:?}").contains("hunter2"), "neither code nor output");
+        plane.end().await;
+        plane.store().close().await;
     });
 }
 

@@ -65,7 +65,7 @@ fn level(level: Level) -> &'static str {
 
 /// How the doors behave.
 fn options(settings: &Settings) -> Result<Options> {
-    let (door, tenants) = (&settings.server, &settings.tenants);
+    let Settings { server: door, tenants, webhooks, .. } = settings;
     let host = if door.host == "localhost" { "127.0.0.1" } else { door.host.trim_matches(['[', ']']) };
     let ip: IpAddr = host.parse().map_err(|_| {
         engine::EngineError::invalid("server.host", format!("`{host}` is no address"))
@@ -102,6 +102,11 @@ fn options(settings: &Settings) -> Result<Options> {
         audit: settings.audit.enabled,
         audit_file_bytes: settings.audit.max_size,
         audit_keep: settings.audit.keep as usize,
+        webhooks_allow_private: webhooks.allow_private,
+        webhook_timeout: webhooks.timeout,
+        webhook_attempts: webhooks.attempts,
+        webhook_retry_base: webhooks.retry_base,
+        webhook_retry_max: webhooks.retry_max,
         ..Options::default()
     })
 }
@@ -148,8 +153,8 @@ async fn serve(settings: &Settings) -> Result<()> {
         Some(bucket) => Objects::in_s3(&bucket)?,
         None => Objects::in_directory(Path::new(&settings.storage.objects))?,
     };
-    let store = Store::open(&settings.storage.url, objects, settings.storage.connections()).await?;
-    let store = Arc::new(store);
+    let connections = settings.storage.connections(settings.events.enabled);
+    let store = Arc::new(Store::open(&settings.storage.url, objects, connections).await?);
     let mut engine = Engine::new(settings::executor()?, settings.limits.ceiling());
     if let Some(pool) = settings.pool.settings() {
         engine.keep_warm(pool);

@@ -125,6 +125,8 @@ impl Default for ControlSettings {
 const LINGER: Duration = Duration::from_secs(30);
 /// How often sessions are looked at whose time may be over.
 const LOOK: Duration = Duration::from_secs(5);
+/// How often events of other servers are looked for.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// How much there is of everything at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -183,6 +185,7 @@ impl ControlPlane {
         plane.seed_templates().await?;
         plane.reconcile().await?;
         tokio::spawn(plane.clone().look_after());
+        tokio::spawn(plane.clone().listen());
         Ok(plane)
     }
 
@@ -244,6 +247,20 @@ impl ControlPlane {
                 let _ = self.store.prune(&self.settings.retention, now()).await;
                 let _ = self.store.sweep_objects(now()).await;
             }
+        }
+    }
+
+    /// Notices what other servers on the same storage have told, until the end.
+    async fn listen(self: Arc<ControlPlane>) {
+        let mut ending = self.ending.subscribe();
+        let mut seen = 0;
+        loop {
+            tokio::select! {
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = tokio::time::sleep(GLANCE) => {}
+            }
+            // Storage that is away has no news.
+            let _ = self.store.look_for_news(&mut seen).await;
         }
     }
 

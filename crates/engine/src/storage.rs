@@ -18,6 +18,7 @@ mod executions;
 mod history;
 mod json;
 mod keys;
+mod later;
 mod nodes;
 mod objects;
 mod page;
@@ -36,7 +37,7 @@ mod writer;
 pub use bounds::{MAX_ID, MAX_NAME, MAX_RECORD, MAX_SPEC};
 pub use claims::{Claim, Claimed, MAX_KEY};
 pub use error::StoreError;
-pub use events::{Event, NewEvent};
+pub use events::{EVENT_KINDS, EVERYBODY, Event, NewEvent};
 pub use execution::{Attached, Attachment, ExecutionStatus, Outcome, Progress, StoredExecution, Submission};
 pub use json::Json;
 pub use keys::ApiKey;
@@ -54,28 +55,33 @@ pub use webhooks::Webhook;
 
 use change::Change;
 use checkpoints::Checkpoints;
+use later::Later;
 use sqlx::AnyPool;
 use sqlx::any::AnyRow;
 use statement::{Statement, Value};
 use std::fmt;
+use std::sync::Arc;
+use tokio::sync::watch;
 use url::Dialect;
 use writer::Writer;
 
 /// Output of up to this many bytes a stream stays in the record.
 pub const INLINE_OUTPUT: usize = 64 * 1024;
 
-/// How many connections there are.
+/// How many connections there are, and what is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// For reading, at most.
     pub readers: u32,
     /// For writing, where the database is a server; a file has one.
     pub writers: usize,
+    /// Whether what happens is stored as events.
+    pub events: bool,
 }
 
 impl Default for StoreSettings {
     fn default() -> StoreSettings {
-        StoreSettings { readers: 8, writers: 4 }
+        StoreSettings { readers: 8, writers: 4, events: false }
     }
 }
 
@@ -84,7 +90,10 @@ pub struct Store {
     url: DatabaseUrl,
     dialect: Dialect,
     readers: AnyPool,
-    writer: Writer,
+    writer: Arc<Writer>,
+    /// Where events go that nobody waits for; none where none are told.
+    later: Option<Later>,
+    news: watch::Sender<u64>,
     objects: Objects,
     _checkpoints: Option<Checkpoints>,
 }
@@ -101,10 +110,21 @@ impl Store {
         connect::prepare(url)?;
         schema::migrate(url).await?;
         let lanes = if dialect == Dialect::Sqlite { 1 } else { settings.writers.max(1) };
-        let writer = Writer::start(url, lanes).await?;
+        let writer = Arc::new(Writer::start(url, lanes).await?);
+        let news = watch::Sender::new(0);
+        let later = settings.events.then(|| Later::start(writer.clone(), news.clone()));
         let readers = connect::readers(url, settings.readers).await?;
         let checkpoints = (dialect == Dialect::Sqlite).then(|| Checkpoints::start(readers.clone()));
-        Ok(Store { url: url.clone(), dialect, readers, writer, objects, _checkpoints: checkpoints })
+        Ok(Store {
+            url: url.clone(),
+            dialect,
+            readers,
+            writer,
+            later,
+            news,
+            objects,
+            _checkpoints: checkpoints,
+        })
     }
 
     /// Where objects are kept.
@@ -119,6 +139,9 @@ impl Store {
 
     /// Writes what was handed in and lets go of the database. Afterwards everything fails.
     pub async fn close(&self) {
+        if let Some(later) = &self.later {
+            later.flush().await;
+        }
         self.writer.close().await;
         self.readers.close().await;
     }

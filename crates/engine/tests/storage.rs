@@ -4,6 +4,8 @@
 
 #[path = "storage/away.rs"]
 mod away;
+#[path = "storage/events.rs"]
+mod events;
 #[path = "storage/executions.rs"]
 mod executions;
 #[path = "storage/killed.rs"]

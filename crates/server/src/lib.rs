@@ -10,6 +10,7 @@ mod body;
 mod caller;
 mod clock;
 mod doors;
+mod events;
 mod id;
 mod keys;
 mod layers;
@@ -23,6 +24,7 @@ mod problem;
 mod server;
 pub mod settings;
 mod state;
+mod webhooks;
 
 pub use body::Body;
 pub use caller::{Caller, KeyLimits, Scope};

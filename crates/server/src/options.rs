@@ -65,6 +65,16 @@ pub struct Options {
     pub audit_file_bytes: u64,
     /// How many full files of the audit log are kept.
     pub audit_keep: usize,
+    /// Whether events may be sent to addresses that are not of the public internet.
+    pub webhooks_allow_private: bool,
+    /// How long sending an event may take.
+    pub webhook_timeout: Duration,
+    /// How often sending an event is tried before its webhook is given up.
+    pub webhook_attempts: u32,
+    /// How long to wait before the second time; twice as long before each further one.
+    pub webhook_retry_base: Duration,
+    /// And never longer than this.
+    pub webhook_retry_max: Duration,
 }
 
 impl Default for Options {
@@ -97,6 +107,11 @@ impl Default for Options {
             audit: true,
             audit_file_bytes: 64 * MIB,
             audit_keep: 10,
+            webhooks_allow_private: false,
+            webhook_timeout: Duration::from_secs(10),
+            webhook_attempts: 10,
+            webhook_retry_base: Duration::from_secs(1),
+            webhook_retry_max: Duration::from_secs(300),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::audit::{Audit, AuditError};
 use crate::keys::Keys;
 use crate::listen::{Connections, Door, Listener};
-use crate::{Address, Options, State, StateDir, doors};
+use crate::{Address, Options, State, StateDir, doors, webhooks};
 use engine::Engine;
 use engine::control::ControlPlane;
 use engine::storage::StoreError;
@@ -164,6 +164,7 @@ impl Server {
         tokio::select! {
             () = connections.accept(&listener) => {}
             () = tidy(&state) => {}
+            () = webhooks::deliver(&state) => {}
             _ = stop => {}
         }
         state.drain();

@@ -17,8 +17,8 @@ mod problem;
 mod value;
 
 pub use catalogue::{
-    Audit, Executions, Isolation, Limits, Log, Metrics, Pool, Retention, Server, Sessions, Settings, State,
-    Storage, Tenants, catalogue, find, sections,
+    Audit, Events, Executions, Isolation, Limits, Log, Metrics, Pool, Retention, Server, Sessions, Settings,
+    State, Storage, Tenants, Webhooks, catalogue, find, sections,
 };
 pub use founding::{Alias, Unit};
 pub use generate::{Format, generate, reference};

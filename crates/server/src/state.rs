@@ -11,9 +11,8 @@ use engine::storage::Store;
 use engine::{Engine, Verdict};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 /// How long what a check has found is believed: asking must not become a burden.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -31,7 +30,7 @@ struct Inner {
     verdict: Verdict,
     address: Address,
     started: Instant,
-    draining: AtomicBool,
+    draining: watch::Sender<bool>,
     answers: Mutex<Option<(Instant, bool)>>,
 }
 
@@ -54,7 +53,7 @@ impl State {
             verdict,
             address,
             started: Instant::now(),
-            draining: AtomicBool::new(false),
+            draining: watch::Sender::new(false),
             answers: Mutex::default(),
         }))
     }
@@ -109,12 +108,19 @@ impl State {
 
     /// From now on no new work is wanted.
     pub(crate) fn drain(&self) {
-        self.0.draining.store(true, Ordering::Relaxed);
+        self.0.draining.send_replace(true);
+    }
+
+    /// Returns when no new work is wanted any more.
+    pub(crate) async fn drained(&self) {
+        let mut draining = self.0.draining.subscribe();
+        // The other end is ours as well.
+        let _ = draining.wait_for(|draining| *draining).await;
     }
 
     /// Whether work is wanted and storage answers.
     pub(crate) async fn ready(&self) -> Result<(), Problem> {
-        if self.0.draining.load(Ordering::Relaxed) {
+        if *self.0.draining.borrow() {
             return Err(Problem::unavailable("the server is about to stop", BELIEVED));
         }
         // One asks, the others wait for what it hears.

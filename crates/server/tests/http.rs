@@ -7,6 +7,8 @@ mod bodies;
 mod calling;
 #[path = "http/ending.rs"]
 mod ending;
+#[path = "http/events.rs"]
+mod events;
 #[path = "http/keys.rs"]
 mod keys;
 #[path = "http/patience.rs"]
@@ -15,5 +17,7 @@ mod patience;
 mod shown;
 #[path = "http/tokens.rs"]
 mod tokens;
+#[path = "http/webhooks.rs"]
+mod webhooks;
 #[path = "http/world.rs"]
 mod world;

@@ -5,11 +5,13 @@
 use super::change::Change;
 use super::claims::{Claim, Claimed};
 use super::error::StoreError;
+use super::events::{EXECUTION_FINISHED, EXECUTION_SUBMITTED, NewEvent, started};
 use super::execution::{Attached, Outcome, Submission};
 use super::json::Json;
 use super::objects::ObjectKey;
 use super::statement::{Statement, Value, values};
 use super::{Store, bounds};
+use serde_json::json;
 
 pub(crate) const WHAT: &str = "execution";
 
@@ -33,7 +35,11 @@ impl Store {
     /// result outlives this process.
     pub async fn record(&self, submission: &Submission, outcome: &Outcome) -> Result<(), StoreError> {
         let insert = self.insert(submission, outcome).await?;
-        self.write(insert).await.map(drop)
+        self.write(insert).await?;
+        if let Some(later) = &self.later {
+            later.tell(finished(submission, outcome)?).await;
+        }
+        Ok(())
     }
 
     /// Stores an execution that is to be run, with its claim if it has one.
@@ -44,9 +50,13 @@ impl Store {
     ) -> Result<Claimed, StoreError> {
         submission.check()?;
         let change = Change::new(WHAT, &SUBMIT, asked(submission));
+        let event = told(EXECUTION_SUBMITTED, submission, "pending", submission.created_at)?;
         match claim {
-            Some(claim) => self.claimed(claim, self.write(claim.change().and(change)).await).await,
-            None => self.write(change).await.map(|_| Claimed::Won),
+            Some(claim) => {
+                let written = self.write_told(claim.change().and(change), event).await;
+                self.claimed(claim, written).await
+            }
+            None => self.write_told(change, event).await.map(|_| Claimed::Won),
         }
     }
 
@@ -54,7 +64,12 @@ impl Store {
     pub async fn begin(&self, id: &str, node: &str, at: i64) -> Result<(), StoreError> {
         bounds::id("node", node)?;
         let other = StoreError::Conflict { what: WHAT, why: "does not wait to be run" };
-        self.write(Change::new(WHAT, &BEGIN, values![node, at, id]).or(other)).await.map(drop)
+        let change = Change::new(WHAT, &BEGIN, values![node, at, id]).or(other);
+        let written = match self.later {
+            Some(_) => self.write_news(change.and(started(id, at)?)).await,
+            None => self.write(change).await,
+        };
+        written.map(drop)
     }
 
     /// Notes that a running execution was interrupted.
@@ -69,7 +84,7 @@ impl Store {
         let insert = self.insert(submission, outcome).await?;
         let over = StoreError::Conflict { what: WHAT, why: "is over already" };
         let change = Change::new(WHAT, &OVER, values![submission.id.as_str()]).or(over).and(insert);
-        self.write(change).await.map(drop)
+        self.write_told(change, finished(submission, outcome)?).await.map(drop)
     }
 
     async fn insert(&self, submission: &Submission, outcome: &Outcome) -> Result<Change, StoreError> {
@@ -96,6 +111,17 @@ impl Store {
         row.push(objects);
         Ok(Change::new(WHAT, &INSERT, row))
     }
+}
+
+fn finished(submission: &Submission, outcome: &Outcome) -> Result<NewEvent, StoreError> {
+    told(EXECUTION_FINISHED, submission, outcome.status.word(), outcome.finished_at)
+}
+
+/// What is told of an execution: never what it ran, and never what it wrote.
+fn told(kind: &str, submission: &Submission, status: &str, at: i64) -> Result<NewEvent, StoreError> {
+    let Submission { id, owner, session_id, language, .. } = submission;
+    let body = json!({"status": status, "language": language, "session_id": session_id});
+    NewEvent::of(kind, owner, id, at, &body)
 }
 
 fn asked(submission: &Submission) -> Vec<Value> {

@@ -2,11 +2,13 @@
 
 use super::change::Change;
 use super::error::StoreError;
+use super::events::{KEY_CREATED, KEY_REVOKED, NewEvent};
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values};
 use super::{Store, bounds};
 use crate::cache::hex;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
 use std::fmt;
@@ -110,7 +112,8 @@ impl Store {
             k.revoked_at,
             k.last_used_at,
         ];
-        self.write(Change::new(WHAT, &INSERT, row)).await.map(drop)
+        let event = NewEvent::of(KEY_CREATED, &key.tenant, &key.id, key.created_at, &json!({}))?;
+        self.write_told(Change::new(WHAT, &INSERT, row), event).await.map(drop)
     }
 
     /// One key, whether it works or not.
@@ -135,7 +138,9 @@ impl Store {
 
     /// Has a key stop working, once and for all. Revoking it again changes nothing.
     pub async fn revoke_api_key(&self, id: &str, at: i64) -> Result<(), StoreError> {
-        match self.write(Change::new(WHAT, &REVOKE, values![at, id]).or(MISSING)).await {
+        let key = self.api_key(id).await?;
+        let event = NewEvent::of(KEY_REVOKED, &key.tenant, id, at, &json!({}))?;
+        match self.write_told(Change::new(WHAT, &REVOKE, values![at, id]).or(MISSING), event).await {
             Err(StoreError::NotFound { .. }) => self.api_key(id).await.map(drop),
             other => other.map(drop),
         }

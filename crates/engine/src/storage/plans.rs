@@ -100,7 +100,7 @@ async fn fill(connection: &mut AnyConnection) {
     let key = |n| format!("('k{n}', 'o{}', 'n', 'h', '[]', '{{}}', 1, NULL, NULL, NULL)", n % 50);
     insert(connection, "api_keys", 3000, &key).await;
     insert(connection, "templates", 3000, &|n| format!("('t{n}', 'name{n}', '{{}}', 1, 1)")).await;
-    let webhook = |n| format!("('w{n}', 'o{}', 'u', '[]', 's', 1, 0, 0, 1)", n % 50);
+    let webhook = |n| format!("('w{n}', 'o{}', 'u', '[]', 's', 1, 0, 0, 1, NULL, NULL, 0)", n % 50);
     insert(connection, "webhooks", 3000, &webhook).await;
     insert(connection, "nodes", 3000, &|n| format!("('n{n}', 'online', '{{}}', '{{}}', 1, 1)")).await;
 }

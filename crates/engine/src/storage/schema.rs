@@ -14,7 +14,10 @@ use sqlx::{AssertSqlSafe, Connection, Row, SqlSafeStr};
 use std::fs::File;
 
 /// Number, name and text of each.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "first", include_str!("schema/0001_first.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "first", include_str!("schema/0001_first.sql")),
+    (2, "deliveries", include_str!("schema/0002_deliveries.sql")),
+];
 
 /// Brings the database to the newest version.
 pub(crate) async fn migrate(url: &DatabaseUrl) -> Result<(), StoreError> {

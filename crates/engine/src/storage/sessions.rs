@@ -3,10 +3,12 @@
 use super::change::Change;
 use super::claims::{Claim, Claimed};
 use super::error::StoreError;
+use super::events::{NewEvent, SESSION_CREATED, SESSION_DELETED, SESSION_STATUS};
 use super::page::{Cursor, MOST_COUNTED, Page, fetch, page};
 use super::session::{Session, SessionStatus, Transition};
 use super::statement::{Columns, Statement, Value, values};
 use super::{Store, bounds};
+use serde_json::json;
 use sqlx::any::AnyRow;
 
 const WHAT: &str = "session";
@@ -14,6 +16,8 @@ const MISSING: StoreError = StoreError::NotFound { what: WHAT };
 
 /// Longest reason of a change of state, in bytes.
 const MAX_REASON: usize = 4096;
+/// How much of it an event tells, in characters.
+const TOLD_REASON: usize = 200;
 
 /// Which sessions of an owner are listed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,9 +120,15 @@ impl Store {
         ];
         let state = values![None::<String>, s.status, s.created_at, None::<String>, owner, id];
         let change = Change::new(WHAT, &INSERT, row).and(Change::new(WHAT, &INSERT_STATE, state));
+        let Session { template, status, created_at, .. } = session;
+        let body = json!({"status": status.word(), "template": template});
+        let event = NewEvent::of(SESSION_CREATED, owner, id, *created_at, &body)?;
         match claim {
-            Some(claim) => self.claimed(claim, self.write(claim.change().and(change)).await).await,
-            None => self.write(change).await.map(|_| Claimed::Won),
+            Some(claim) => {
+                let written = self.write_told(claim.change().and(change), event).await;
+                self.claimed(claim, written).await
+            }
+            None => self.write_told(change, event).await.map(|_| Claimed::Won),
         }
     }
 
@@ -204,11 +214,14 @@ impl Store {
         // What has ended waits for its retention to be over, counted from here.
         let due = ended.unwrap_or_else(|| session.due_at(at));
         let row = values![to, at, ended, due, owner, id, from];
+        let brief: Option<String> = reason.map(|reason| reason.chars().take(TOLD_REASON).collect());
+        let body = json!({"status": to.word(), "from": from.word(), "reason": brief});
+        let event = NewEvent::of(SESSION_STATUS, owner, id, at, &body)?;
         let reason = reason.map(str::to_owned);
         let state = values![from.word().to_owned(), to, at, reason, owner, id];
         let moved = StoreError::Conflict { what: WHAT, why: "is in another state by now" };
         let change = Change::new(WHAT, &MOVE, row).or(moved).and(Change::new(WHAT, &INSERT_STATE, state));
-        match self.write(change).await {
+        match self.write_told(change, event).await {
             Err(moved @ StoreError::Conflict { .. }) => self.session(owner, id).await.and(Err(moved)),
             other => other.map(drop),
         }
@@ -268,6 +281,8 @@ impl Store {
         }
         let key: Vec<Value> = values![owner, id];
         let states = Change::new(WHAT, &DELETE_STATES, key.clone());
-        self.write(states.and(Change::new(WHAT, &DELETE, key).or(MISSING))).await.map(drop)
+        let at = jiff::Timestamp::now().as_millisecond();
+        let event = NewEvent::of(SESSION_DELETED, owner, id, at, &json!({}))?;
+        self.write_told(states.and(Change::new(WHAT, &DELETE, key).or(MISSING)), event).await.map(drop)
     }
 }

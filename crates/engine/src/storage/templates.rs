@@ -2,10 +2,12 @@
 
 use super::change::Change;
 use super::error::StoreError;
+use super::events::{EVERYBODY, NewEvent, TEMPLATE_CHANGED, TEMPLATE_CREATED, TEMPLATE_DELETED};
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values};
 use super::{Store, bounds};
+use serde_json::json;
 use sqlx::any::AnyRow;
 
 /// What sessions are made from.
@@ -47,7 +49,8 @@ impl Store {
         check(template)?;
         let Template { id, name, spec, created_at, updated_at } = template;
         let row = values![id.as_str(), name.as_str(), spec, *created_at, *updated_at];
-        self.write(Change::new(WHAT, &INSERT, row)).await.map(drop)
+        let event = told(TEMPLATE_CREATED, template)?;
+        self.write_told(Change::new(WHAT, &INSERT, row), event).await.map(drop)
     }
 
     /// Replaces name and content.
@@ -55,7 +58,8 @@ impl Store {
         check(template)?;
         let Template { id, name, spec, updated_at, .. } = template;
         let row = values![name.as_str(), spec, *updated_at, id.as_str()];
-        self.write(Change::new(WHAT, &UPDATE, row).or(MISSING)).await.map(drop)
+        let event = told(TEMPLATE_CHANGED, template)?;
+        self.write_told(Change::new(WHAT, &UPDATE, row).or(MISSING), event).await.map(drop)
     }
 
     /// One template.
@@ -77,11 +81,18 @@ impl Store {
     /// Removes a template that no session needs.
     pub async fn delete_template(&self, id: &str) -> Result<(), StoreError> {
         let used = StoreError::Conflict { what: WHAT, why: "is used by sessions" };
-        match self.write(Change::new(WHAT, &DELETE, values![id, id]).or(used)).await {
+        let at = jiff::Timestamp::now().as_millisecond();
+        let event = NewEvent::of(TEMPLATE_DELETED, EVERYBODY, id, at, &json!({}))?;
+        match self.write_told(Change::new(WHAT, &DELETE, values![id, id]).or(used), event).await {
             Err(used @ StoreError::Conflict { .. }) => self.template(id).await.and(Err(used)),
             other => other.map(drop),
         }
     }
+}
+
+fn told(kind: &str, template: &Template) -> Result<NewEvent, StoreError> {
+    let body = json!({"name": template.name});
+    NewEvent::of(kind, EVERYBODY, &template.id, template.updated_at, &body)
 }
 
 fn check(template: &Template) -> Result<(), StoreError> {

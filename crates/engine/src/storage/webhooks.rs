@@ -2,6 +2,7 @@
 
 use super::change::Change;
 use super::error::StoreError;
+use super::events::EVERYBODY;
 use super::json::Json;
 use super::page::{Cursor, Page, fetch, page};
 use super::statement::{Columns, Statement, values};
@@ -14,7 +15,7 @@ use std::fmt;
 pub struct Webhook {
     /// Made by the server.
     pub id: String,
-    /// Whose events.
+    /// Whose events; [`EVERYBODY`] for those of all.
     pub owner: String,
     /// Where they are sent.
     pub url: String,
@@ -28,6 +29,8 @@ pub struct Webhook {
     pub delivered: i64,
     /// How often in a row sending failed.
     pub failures: i64,
+    /// Why it failed last; nothing once something has arrived since.
+    pub last_error: Option<String>,
     /// When it was made, in milliseconds since 1970.
     pub created_at: i64,
 }
@@ -49,19 +52,25 @@ const MISSING: StoreError = StoreError::NotFound { what: WHAT };
 macro_rules! select {
     ($rest:literal) => {
         Statement::new(concat!(
-            "SELECT id, owner, url, kinds, secret, active, delivered, failures, created_at FROM webhooks ",
+            "SELECT id, owner, url, kinds, secret, active, delivered, failures, last_error, created_at FROM webhooks ",
             $rest
         ))
     };
 }
 
 static INSERT: Statement = Statement::new(
-    "INSERT INTO webhooks (id, owner, url, kinds, secret, active, delivered, failures, created_at) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "INSERT INTO webhooks (id, owner, url, kinds, secret, active, delivered, failures, last_error, created_at) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 );
 static PROGRESS: Statement = Statement::new(
-    "UPDATE webhooks SET delivered = ?, failures = ?, active = ? WHERE id = ? AND delivered <= ?",
+    "UPDATE webhooks SET delivered = ?, failures = ?, active = ?, last_error = ? WHERE id = ? AND delivered <= ?",
 );
+static LEASE: Statement = Statement::new(
+    "UPDATE webhooks SET leased_by = ?, leased_until = ? WHERE id = ? AND active = 1 \
+     AND (leased_until < ? OR leased_by = ?)",
+);
+static RELEASE: Statement =
+    Statement::new("UPDATE webhooks SET leased_until = 0 WHERE id = ? AND leased_by = ?");
 static DELETE: Statement = Statement::new("DELETE FROM webhooks WHERE owner = ? AND id = ?");
 pub(crate) static SELECT: Statement = select!("WHERE id = ?");
 pub(crate) static LIST: Statement = select!("WHERE id > ? ORDER BY id LIMIT ?");
@@ -71,7 +80,9 @@ impl Store {
     /// Stores a new webhook.
     pub async fn create_webhook(&self, webhook: &Webhook) -> Result<(), StoreError> {
         bounds::id("id", &webhook.id)?;
-        bounds::id("owner", &webhook.owner)?;
+        if webhook.owner != EVERYBODY {
+            bounds::id("owner", &webhook.owner)?;
+        }
         bounds::text("url", &webhook.url, MAX_TEXT)?;
         bounds::text("secret", &webhook.secret, MAX_TEXT)?;
         webhook.kinds.check("kinds")?;
@@ -85,15 +96,16 @@ impl Store {
             w.active,
             w.delivered,
             w.failures,
+            w.last_error,
             w.created_at,
         ];
         self.write(Change::new(WHAT, &INSERT, row)).await.map(drop)
     }
 
-    /// One webhook of this owner.
-    pub async fn webhook(&self, owner: &str, id: &str) -> Result<Webhook, StoreError> {
+    /// One webhook, if it is this owner's; anybody's without one.
+    pub async fn webhook(&self, owner: Option<&str>, id: &str) -> Result<Webhook, StoreError> {
         let found = self.one(&SELECT, values![id], read).await?;
-        found.filter(|found| found.owner == owner).ok_or(MISSING)
+        found.filter(|found| owner.is_none_or(|owner| found.owner == owner)).ok_or(MISSING)
     }
 
     /// All webhooks, or those of an owner, by id.
@@ -111,17 +123,32 @@ impl Store {
         Ok(page(rows, limit, |row| Cursor::behind(&row.id)))
     }
 
-    /// Notes how far sending got, how often it failed since, and whether it goes on. It never goes back: that is a conflict.
+    /// Notes how far sending got, how often and why it failed since, and whether it goes on. It never goes back: that is
+    /// a conflict.
     pub async fn webhook_progress(
         &self,
         id: &str,
         delivered: i64,
         failures: i64,
         active: bool,
+        error: Option<&str>,
     ) -> Result<(), StoreError> {
-        let row = values![delivered, failures, active, id, delivered];
+        error.map_or(Ok(()), |error| bounds::text("error", error, MAX_TEXT))?;
+        let row = values![delivered, failures, active, error.map(str::to_owned), id, delivered];
         let other = StoreError::Conflict { what: WHAT, why: "is gone, or got further already" };
         self.write(Change::new(WHAT, &PROGRESS, row).or(other)).await.map(drop)
+    }
+
+    /// Has nobody else send for a webhook until then, if nobody else does and it is active. Whether that is so.
+    pub async fn lease_webhook(&self, id: &str, by: &str, now: i64, until: i64) -> Result<bool, StoreError> {
+        bounds::id("by", by)?;
+        let row = values![by, until, id, now, by];
+        Ok(self.write(Change::new(WHAT, &LEASE, row)).await? > 0)
+    }
+
+    /// Lets others send for it again.
+    pub async fn release_webhook(&self, id: &str, by: &str) -> Result<(), StoreError> {
+        self.write(Change::new(WHAT, &RELEASE, values![id, by])).await.map(drop)
     }
 
     /// Removes a webhook of this owner.
@@ -141,6 +168,7 @@ fn read(row: &AnyRow) -> Result<Webhook, StoreError> {
         active: row.flag()?,
         delivered: row.next()?,
         failures: row.next()?,
+        last_error: row.next()?,
         created_at: row.next()?,
     })
 }

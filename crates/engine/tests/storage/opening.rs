@@ -52,7 +52,7 @@ async fn a_newer_database_is_refused(world: World) {
     let statement = sqlx::AssertSqlSafe(format!("{insert}{row}"));
     world.raw().await.execute(statement).await.unwrap();
     let error = refused(&world).await;
-    assert_eq!(error, StoreError::Newer { found: 999, known: 1 });
+    assert_eq!(error, StoreError::Newer { found: 999, known: 2 });
     assert!(error.hint().unwrap().contains("version of sandboxd"));
 }
 

@@ -57,18 +57,28 @@ async fn webhooks_remember_how_far_they_got(world: World) {
         active: true,
         delivered: 5,
         failures: 0,
+        last_error: None,
         created_at: 1,
     };
     assert!(!format!("{webhook:?}").contains("hunter2"));
     store.create_webhook(&webhook).await.unwrap();
-    assert_eq!(store.webhook("alice", "w1").await.unwrap(), webhook);
+    assert_eq!(store.webhook(Some("alice"), "w1").await.unwrap(), webhook);
     let missing = StoreError::NotFound { what: "webhook" };
-    assert_eq!(store.webhook("bob", "w1").await.unwrap_err(), missing);
-    store.webhook_progress("w1", 9, 2, false).await.unwrap();
-    let back = store.webhook_progress("w1", 8, 0, true).await;
+    assert_eq!(store.webhook(Some("bob"), "w1").await.unwrap_err(), missing);
+    store.webhook_progress("w1", 9, 2, false, Some("no answer")).await.unwrap();
+    let back = store.webhook_progress("w1", 8, 0, true, None).await;
     assert!(matches!(back, Err(StoreError::Conflict { .. })), "{back:?}");
     let found = store.webhooks(None, None, 10).await.unwrap().items;
-    assert_eq!(found, [Webhook { delivered: 9, failures: 2, active: false, ..webhook.clone() }]);
+    assert_eq!(
+        found,
+        [Webhook {
+            delivered: 9,
+            failures: 2,
+            active: false,
+            last_error: Some("no answer".into()),
+            ..webhook.clone()
+        }]
+    );
     assert!(store.webhooks(Some("bob"), None, 10).await.unwrap().items.is_empty());
     assert_eq!(store.delete_webhook("bob", "w1").await.unwrap_err(), missing);
     store.delete_webhook("alice", "w1").await.unwrap();

@@ -32,6 +32,7 @@ use utoipa::{Modify, OpenApi as _};
         (name = "sessions", description = "Sandboxes that stay, with a workspace"),
         (name = "files", description = "Files of sessions"),
         (name = "templates", description = "What sessions are made from"),
+        (name = "events", description = "What happens, as a list, as a stream, and sent to others"),
         (name = "runtimes", description = "What this host can run"),
         (name = "workspace", description = "Sessions that are there when they are used, as the shared environment had them"),
         (name = "sandboxes", description = "Sandboxes as the first of the founding systems had them; also below `/api/v2` and `/api`"),

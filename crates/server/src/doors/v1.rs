@@ -1,6 +1,7 @@
-//! `/api/v1`: programs, executions, sessions, their files, templates. Paths and fields of the founding platform, and
-//! what it lacked.
+//! `/api/v1`: programs, executions, sessions, their files, templates, events, webhooks. Paths and fields of the founding
+//! platform, and what it lacked.
 
+mod events;
 mod execute;
 mod executions;
 pub(super) mod files;
@@ -8,6 +9,7 @@ mod runtimes;
 mod sessions;
 mod stream;
 mod templates;
+mod webhooks;
 pub(super) mod wire;
 
 use crate::State;
@@ -22,4 +24,6 @@ pub(super) fn door() -> OpenApiRouter<State> {
         .merge(files::door())
         .merge(templates::door())
         .merge(runtimes::door())
+        .merge(events::door())
+        .merge(webhooks::door())
 }

@@ -9,7 +9,7 @@ mod storage;
 
 pub use door::{Server, Tenants};
 pub use limits::Limits;
-pub use operation::{Audit, Log, Metrics};
+pub use operation::{Audit, Events, Log, Metrics, Webhooks};
 pub use running::{Executions, Isolation, Pool, Sessions};
 pub use storage::{Retention, State, Storage};
 
@@ -59,6 +59,8 @@ settings! {
     log: Log,
     metrics: Metrics,
     audit: Audit,
+    events: Events,
+    webhooks: Webhooks,
 }
 
 /// The setting of that path.

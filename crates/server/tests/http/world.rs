@@ -64,7 +64,8 @@ impl Reply {
 pub(crate) async fn open_store(state: &Path) -> Arc<Store> {
     let objects = Objects::in_directory(&state.join("objects")).unwrap();
     let url = DatabaseUrl::file(state.join("sandboxd.db"));
-    Arc::new(Store::open(&url, objects, StoreSettings::default()).await.unwrap())
+    let settings = StoreSettings { events: true, ..StoreSettings::default() };
+    Arc::new(Store::open(&url, objects, settings).await.unwrap())
 }
 
 /// What is behind the doors. Nothing can be run by it, which is not what is tried here.

@@ -1,10 +1,11 @@
-//! Settings for those who operate the server: log, metrics, audit, traces.
+//! Settings for those who operate the server: log, metrics, audit, events, webhooks.
 
-use super::{GIB, MIB};
-use crate::settings::Kind::{Choice, Flag, Size, Whole};
+use super::{GIB, HOUR, MIB, MINUTE};
+use crate::settings::Kind::{Choice, Flag, Size, Time, Whole};
 use crate::settings::founding::Unit::{Format, Level as Levels, Same};
 use crate::settings::key::{Key, section};
 use crate::settings::value::{Level, LogFormat};
+use std::time::Duration;
 
 section! {
     /// The log, on standard error
@@ -37,5 +38,29 @@ section! {
         max_size: u64 = Key::of(Size { least: MIB, most: 64 * GIB }).usual("64M");
         /// Full files that are kept beside the one that is written
         keep: u32 = Key::of(Whole { least: 0, most: 10_000 }).usual("16");
+    }
+}
+
+section! {
+    /// What happens, at `/api/v1/events`
+    events: Events {
+        /// Keep it, for `retention.events`
+        enabled: bool = Key::of(Flag).usual("true");
+    }
+}
+
+section! {
+    /// How events are sent to webhooks
+    webhooks: Webhooks {
+        /// Send to addresses that are not of the public internet, such as this host and its network
+        allow_private: bool = Key::of(Flag).usual("false");
+        /// Time that sending an event may take
+        timeout: Duration = Key::of(Time { least: 100, most: 5 * MINUTE, never: false }).usual("10s");
+        /// How often sending an event is tried before its webhook is given up
+        attempts: u32 = Key::of(Whole { least: 1, most: 100 }).usual("10");
+        /// Time before the second try; twice as long before each further one
+        retry_base: Duration = Key::of(Time { least: 10, most: HOUR, never: false }).usual("1s");
+        /// Longest time between two tries
+        retry_max: Duration = Key::of(Time { least: 10, most: 24 * HOUR, never: false }).usual("5m");
     }
 }

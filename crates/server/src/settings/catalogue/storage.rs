@@ -103,9 +103,9 @@ fn database(path: &std::path::Path) -> String {
 }
 
 impl Storage {
-    /// How many connections there are, as storage wants to know it.
-    pub fn connections(&self) -> StoreSettings {
-        StoreSettings { readers: self.readers, writers: self.writers }
+    /// How many connections there are, as storage wants to know it, and whether events are kept.
+    pub fn connections(&self, events: bool) -> StoreSettings {
+        StoreSettings { readers: self.readers, writers: self.writers, events }
     }
 
     /// The bucket, if objects are in one, as storage wants to know it.

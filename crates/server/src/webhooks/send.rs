@@ -1,0 +1,113 @@
+//! One event on its way to a webhook: an HTTP request with a signature, of whose answer only the status counts.
+
+use super::address::{self, Lookup};
+use crate::Options;
+use crate::clock::now_ms;
+use crate::events::Told;
+use engine::storage::{Event, Webhook};
+use hmac::{Hmac, KeyInit, Mac};
+use reqwest::redirect::Policy;
+use reqwest::{Client, header};
+use sha2::Sha256;
+use std::error::Error;
+use std::time::Duration;
+
+/// The header with the signature.
+pub(crate) const SIGNATURE: &str = "x-sandboxd-signature";
+/// How much of an answer is read, so that its connection can be used again.
+const MOST_READ: usize = 64 * 1024;
+/// How much is told of what went wrong, in characters.
+const MOST_TOLD: usize = 500;
+
+/// What sends events.
+pub(super) struct Sender {
+    client: Client,
+    allow_private: bool,
+}
+
+impl Sender {
+    pub(super) fn new(options: &Options) -> Result<Sender, String> {
+        // Somebody else may have been first, with the same.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let allow_private = options.webhooks_allow_private;
+        let client = Client::builder()
+            .user_agent(concat!("sandboxd/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none())
+            // A proxy would look names up by itself.
+            .no_proxy()
+            .dns_resolver(Lookup { allow_private })
+            .timeout(options.webhook_timeout)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(2)
+            .build();
+        Ok(Sender { client: client.map_err(|error| words(&error))?, allow_private })
+    }
+
+    /// Sends an event. Anything but a status of 2xx in time is a failure, with what it was.
+    pub(super) async fn send(&self, hook: &Webhook, event: &Event) -> Result<(), String> {
+        if let Some(fault) = address::fault(&hook.url, self.allow_private) {
+            return Err(fault.into());
+        }
+        let body = serde_json::to_string(&Told::of(event)).map_err(|error| error.to_string())?;
+        let sent = self
+            .client
+            .post(&hook.url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(SIGNATURE, signature(&hook.secret, now_ms() / 1000, &body))
+            .header("x-sandboxd-event", &event.event.kind)
+            .header("x-sandboxd-delivery", event.sequence)
+            .body(body)
+            .send()
+            .await;
+        let mut answer = sent.map_err(|error| words(&error))?;
+        let status = answer.status();
+        let mut left = MOST_READ;
+        while let Ok(Some(chunk)) = answer.chunk().await
+            && chunk.len() <= left
+        {
+            left -= chunk.len();
+        }
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(format!("the answer was {}", status.as_u16())),
+        }
+    }
+}
+
+/// `t=<seconds>,v1=<HMAC-SHA256 of "<seconds>.<body>">`: nobody else can have written it, nor can it be sent again
+/// later.
+pub(crate) fn signature(secret: &str, at: i64, body: &str) -> String {
+    // Any length of key will do for HMAC.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
+    mac.update(format!("{at}.{body}").as_bytes());
+    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("t={at},v1={hex}")
+}
+
+/// What went wrong, down to its cause and without the URL, which may have a token in it.
+fn words(error: &reqwest::Error) -> String {
+    let mut words = match error {
+        error if error.is_timeout() => "no answer in time".to_owned(),
+        error if error.is_connect() => "no connection".to_owned(),
+        _ => "the request failed".to_owned(),
+    };
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        words.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    words.chars().take(MOST_TOLD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By another implementation: `printf '1700000000.{"id":1}' | openssl dgst -sha256 -hmac whsec_test`.
+    #[test]
+    fn a_signature_is_what_others_compute() {
+        let expected = "t=1700000000,v1=2f441ba4b3b2d50d28a9ab9d9fd8880376ecd1eb5d0435401553f5d8d0a5dcf8";
+        assert_eq!(signature("whsec_test", 1_700_000_000, r#"{"id":1}"#), expected);
+        assert_ne!(signature("whsec_tesT", 1_700_000_000, r#"{"id":1}"#), expected);
+    }
+}
