@@ -53,7 +53,9 @@ async fn goes_away_and_comes_back(kind: Kind) {
     let (server, name) = rest.split_once('/').unwrap();
     let mut wire = Wire::to(server.parse().unwrap()).await;
     let url: DatabaseUrl = format!("{front}@{}/{name}", wire.address).parse().unwrap();
-    let store = Store::open(&url, world.objects(), StoreSettings { readers: 2, writers: 2 }).await.unwrap();
+    let store = Store::open(&url, world.objects(), StoreSettings { readers: 2, writers: 2, events: true })
+        .await
+        .unwrap();
     let before = submission("alice");
     store.record(&before, &outcome()).await.unwrap();
 
