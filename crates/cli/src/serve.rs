@@ -8,6 +8,7 @@ use engine::control::{ControlPlane, ControlSettings, Defaults};
 use engine::storage::{Objects, Store};
 use engine::{Engine, Request};
 use server::settings::{Level, Loaded, LogFormat, Settings};
+use server::traces::Traces;
 use server::{Address, KeyLimits, Options, Secret, Server, StateDir, logs};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -28,11 +29,15 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         LogFormat::Json => logs::Format::Json,
         LogFormat::Text => logs::Format::Text,
     };
-    logs::start(level(settings.log.level), format)?;
+    let traces = settings.tracing.otlp_endpoint.as_deref().map(Traces::start).transpose()?;
+    logs::start(level(settings.log.level), format, traces.as_ref())?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
     allow_many_connections();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&settings))?;
+    if let Some(traces) = traces {
+        traces.end();
+    }
     Ok(ExitCode::SUCCESS)
 }
 

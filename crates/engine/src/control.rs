@@ -16,6 +16,7 @@ mod running;
 mod session;
 mod sessions;
 mod templates;
+mod traced;
 mod turns;
 mod workspace;
 

@@ -24,6 +24,7 @@ mod problem;
 mod server;
 pub mod settings;
 mod state;
+pub mod traces;
 mod webhooks;
 
 pub use body::Body;

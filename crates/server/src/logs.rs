@@ -1,8 +1,11 @@
 //! What the server says while it works: lines on standard error, for people or for machines.
 
+use crate::traces::{TARGET, Traces};
 use std::io::IsTerminal;
 use std::str::FromStr;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,14 +30,18 @@ pub enum LogError {
     Already,
 }
 
-/// Writes a log from now on: what is at least this important, such as `info` or `warn,server=debug`.
-pub fn start(level: &str, format: Format) -> Result<(), LogError> {
-    let filter = EnvFilter::from_str(level).map_err(|_| LogError::Level(level.to_owned()))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+/// Writes a log from now on: what is at least this important, such as `info` or `warn,server=debug`. Spans go to the
+/// traces, if there are any, and never into the log.
+pub fn start(level: &str, format: Format, traces: Option<&Traces>) -> Result<(), LogError> {
+    let wrong = || LogError::Level(level.to_owned());
+    let filter = EnvFilter::from_str(level).map_err(|_| wrong())?;
+    let filter = filter.add_directive(format!("{TARGET}=off").parse().map_err(|_| wrong())?);
     let people = std::io::stderr().is_terminal();
-    let started = match (format, people) {
-        (Format::Json, _) | (Format::Auto, false) => lines.json().flatten_event(true).try_init(),
-        (Format::Text, _) | (Format::Auto, true) => lines.with_ansi(people).try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match (format, people) {
+        (Format::Json, _) | (Format::Auto, false) => lines.json().flatten_event(true).boxed(),
+        (Format::Text, _) | (Format::Auto, true) => lines.with_ansi(people).boxed(),
     };
-    started.map_err(|_| LogError::Already)
+    let both = tracing_subscriber::registry().with(lines.with_filter(filter));
+    both.with(traces.map(Traces::layer)).try_init().map_err(|_| LogError::Already)
 }

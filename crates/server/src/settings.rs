@@ -18,7 +18,7 @@ mod value;
 
 pub use catalogue::{
     Audit, Events, Executions, Isolation, Limits, Log, Metrics, Pool, Retention, Server, Sessions, Settings,
-    State, Storage, Tenants, Webhooks, catalogue, find, sections,
+    State, Storage, Tenants, Tracing, Webhooks, catalogue, find, sections,
 };
 pub use founding::{Alias, Unit};
 pub use generate::{Format, generate, reference};

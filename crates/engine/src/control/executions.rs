@@ -4,12 +4,13 @@ use super::error::ControlError;
 use super::live::{Happening, Live, What};
 use super::program::Program;
 use super::running::{Ground, Order};
-use super::{Caller, ControlPlane, locked, now};
+use super::{Caller, ControlPlane, locked, now, traced};
 use crate::storage::{
     Claim, Claimed, Cursor, ExecutionStatus, Json, Page, Progress, StoreError, StoredExecution, Submission,
 };
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// How often an execution is looked for that runs elsewhere.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -41,6 +42,7 @@ pub struct Accepted {
 impl ControlPlane {
     /// Runs a program, in a sandbox of its own or in a session, and waits for what comes of it. When it is returned, the
     /// result is stored. Whoever does not wait ends the run, unless it has an idempotency key.
+    #[tracing::instrument(name = "control.execute", target = "sandboxd::trace", skip_all)]
     pub async fn execute(
         self: &Arc<ControlPlane>,
         caller: &Caller,
@@ -64,10 +66,13 @@ impl ControlPlane {
             request: Json::of(&program.brief())?,
         };
         let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
-        self.run_at_once(Order { ground, request, submission }, ticket).await
+        let order = Order { ground, request, submission };
+        let span = traced::execution(&order);
+        self.run_at_once(order, ticket).instrument(span).await
     }
 
     /// Stores a program that is to be run, and has it run when it is its turn.
+    #[tracing::instrument(name = "control.submit", target = "sandboxd::trace", skip_all)]
     pub async fn submit(
         self: &Arc<ControlPlane>,
         caller: &Caller,
@@ -105,7 +110,9 @@ impl ControlPlane {
                 let id = submission.id.clone();
                 let live = self.enlist(&submission, caller.tenant.clone());
                 let order = Order { ground, request, submission };
-                tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                let span = traced::submitted(&order);
+                let run = self.clone().run_submitted(order, ticket, live, program.idempotent);
+                tokio::spawn(run.instrument(span));
                 Ok(Accepted { id, created_at, replayed: false })
             }
             Claimed::Before { made, at } => Ok(Accepted { id: made, created_at: at, replayed: true }),

@@ -7,12 +7,13 @@ use super::error::ControlError;
 use super::program::Program;
 use super::running::{Ground, Order, failed};
 use super::turns::Bounds;
-use super::{Caller, ControlPlane, now};
+use super::{Caller, ControlPlane, now, traced};
 use crate::Status;
 use crate::storage::{
     ExecutionStatus, Progress, Session, SessionMode, SessionStatus, StoreError, StoredExecution,
 };
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// What is found is looked at in pieces of this many.
 const PIECE: usize = 100;
@@ -106,7 +107,9 @@ impl ControlPlane {
             match self.prepare_again(&caller, &found, &program).await {
                 Ok((order, ticket)) => {
                     let live = self.enlist(&found.submission, caller.tenant.clone());
-                    tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                    let span = traced::submitted(&order);
+                    let run = self.clone().run_submitted(order, ticket, live, program.idempotent);
+                    tokio::spawn(run.instrument(span));
                     return Ok(());
                 }
                 Err(error) => return self.give_up(&found, &error.to_string()).await,

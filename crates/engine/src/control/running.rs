@@ -5,7 +5,7 @@ use super::executions::Done;
 use super::live::{Live, What};
 use super::session::LiveSession;
 use super::turns::{Ticket, Turn};
-use super::{ControlPlane, locked, now};
+use super::{ControlPlane, locked, now, traced};
 use crate::storage::{ExecutionStatus, Json, Outcome, StoreError, Submission};
 use crate::{EngineError, Event, Execution, Request, Status};
 use serde_json::json;
@@ -187,6 +187,7 @@ impl ControlPlane {
             tell(event, &mut begun);
         }
         begun |= done.as_ref().is_ok_and(|execution| execution.status != Status::InfraError);
+        traced::ended(&done);
         (done, begun)
     }
 

@@ -1,4 +1,4 @@
-//! Numbers and one line in the log for each request, of what really goes out.
+//! Numbers, one line in the log and a span for each request, of what really goes out.
 //!
 //! Neither bodies, nor what stands behind the `?`, nor any header but one: tokens are there.
 
@@ -10,6 +10,8 @@ use axum::http::header;
 use axum::middleware::Next;
 use axum::response::Response;
 use std::time::Instant;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 /// Longest text of a client's in the log, in characters.
 const LONGEST: usize = 256;
@@ -23,9 +25,24 @@ pub(super) async fn observe(state: State, request: Request, next: Next) -> Respo
     let agent =
         request.headers().get(header::USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let agent = agent.map(|text| printable(&text)).unwrap_or_default();
-    let response = next.run(request).await;
-    let (took, status) = (began.elapsed(), response.status().as_u16());
     let endpoint = endpoint.as_ref().map_or("unmatched", |path| path.as_str());
+    let span = tracing::info_span!(
+        target: "sandboxd::trace",
+        "request",
+        otel.name = format!("{method} {endpoint}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = endpoint,
+        http.response.status_code = Empty,
+        request.id = id.as_str(),
+    );
+    let response = next.run(request).instrument(span.clone()).await;
+    let (took, status) = (began.elapsed(), response.status().as_u16());
+    span.record("http.response.status_code", status);
+    if status >= 500 {
+        span.record("otel.status_code", "ERROR");
+    }
     state.metrics().answered(&method, endpoint, status, took);
     let caller = response.extensions().get::<Caller>();
     tracing::info!(

@@ -9,7 +9,7 @@ mod storage;
 
 pub use door::{Server, Tenants};
 pub use limits::Limits;
-pub use operation::{Audit, Events, Log, Metrics, Webhooks};
+pub use operation::{Audit, Events, Log, Metrics, Tracing, Webhooks};
 pub use running::{Executions, Isolation, Pool, Sessions};
 pub use storage::{Retention, State, Storage};
 
@@ -61,6 +61,7 @@ settings! {
     audit: Audit,
     events: Events,
     webhooks: Webhooks,
+    tracing: Tracing,
 }
 
 /// The setting of that path.

@@ -1,7 +1,7 @@
-//! Settings for those who operate the server: log, metrics, audit, events, webhooks.
+//! Settings for those who operate the server: log, metrics, audit, events, webhooks, traces.
 
 use super::{GIB, HOUR, MIB, MINUTE};
-use crate::settings::Kind::{Choice, Flag, Size, Time, Whole};
+use crate::settings::Kind::{Choice, Flag, Size, Time, Url, Whole};
 use crate::settings::founding::Unit::{Format, Level as Levels, Same};
 use crate::settings::key::{Key, section};
 use crate::settings::value::{Level, LogFormat};
@@ -62,5 +62,13 @@ section! {
         retry_base: Duration = Key::of(Time { least: 10, most: HOUR, never: false }).usual("1s");
         /// Longest time between two tries
         retry_max: Duration = Key::of(Time { least: 10, most: 24 * HOUR, never: false }).usual("5m");
+    }
+}
+
+section! {
+    /// Traces of requests and what became of them
+    tracing: Tracing {
+        /// Address of what collects traces over OTLP and HTTP; this takes a build with the feature `otel`
+        otlp_endpoint: Option<String> = Key::of(Url).unset("no traces", "http://localhost:4318");
     }
 }
