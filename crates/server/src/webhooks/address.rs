@@ -82,10 +82,12 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let [a, b, ..] = ip.segments();
     let assigned = a & 0xe000 == 0x2000;
-    let special = (a == 0x2001 && b < 0x200)
-        || (a == 0x2001 && b == 0xdb8)
-        || a == 0x2002
-        || (a == 0x3fff && b < 0x1000);
+    let special = match a {
+        0x2001 => b < 0x200 || b == 0xdb8,
+        0x2002 => true,
+        0x3fff => b < 0x1000,
+        _ => false,
+    };
     assigned && !special
 }
 
