@@ -4,7 +4,7 @@
 //! tables and promises are the same for all three. What a method has returned without an error is committed.
 //!
 //! It checks that what it is given fits, and nothing else: it knows no sandbox, and decides nothing. Times are
-//! milliseconds since 1970 and come from the caller.
+//! milliseconds since 1970 and come from the caller, but for those of events that tell of a removal.
 
 mod bounds;
 mod change;

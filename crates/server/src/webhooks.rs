@@ -17,7 +17,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use engine::storage::{EVERYBODY, Event, MAX_PAGE, Store, StoreError, Webhook};
 use send::Sender;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -107,21 +107,25 @@ impl Courier {
         busy: &HashMap<Id, String>,
     ) -> Result<Vec<Webhook>, StoreError> {
         let latest = self.store.latest_event().await?;
-        let (mut found, mut after) = (Vec::new(), None);
+        let (mut found, mut known, mut after) = (Vec::new(), HashSet::new(), None);
         loop {
             let page = self.store.webhooks(None, after.as_ref(), MAX_PAGE).await?;
+            known.extend(page.items.iter().map(|hook| hook.id.clone()));
             for hook in page.items.into_iter().filter(|hook| hook.active) {
                 let from = scanned.get(&hook.id).map_or(hook.delivered, |from| hook.delivered.max(*from));
                 if from >= latest || busy.values().any(|id| *id == hook.id) {
                     continue;
                 }
-                match self.scan(&hook, from, latest).await? {
-                    Some(through) => drop(scanned.insert(hook.id, through)),
-                    None => found.push(hook),
+                match self.scan(&hook, from, latest).await {
+                    Ok(Some(through)) => drop(scanned.insert(hook.id, through)),
+                    Ok(None) => found.push(hook),
+                    // Nobody waits for somebody else's.
+                    Err(error) => tracing::debug!(webhook = hook.id, %error, "a webhook cannot be looked at"),
                 }
             }
             after = page.next;
             if after.is_none() {
+                scanned.retain(|id, _| known.contains(id));
                 return Ok(found);
             }
         }

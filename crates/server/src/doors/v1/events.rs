@@ -46,6 +46,7 @@ struct Which {
     #[param(example = "session.*")]
     kinds: Option<String>,
     /// At most so many are looked through for a list: 1 to 1000, 100 if it is left out.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 

@@ -190,6 +190,7 @@ struct Which {
     /// Where the list goes on, as the piece before it says.
     cursor: Option<String>,
     /// At most so many: 1 to 1000, 100 if it is left out.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
