@@ -349,12 +349,14 @@ pub(crate) enum BenchPart {
     Memory,
     /// Part: how soon after its time a program is dead
     Deadline,
+    /// Part: a run through the server, without and with a million records of earlier ones
+    Server,
 }
 
 impl BenchPart {
     pub(crate) fn is_program(self) -> bool {
-        use BenchPart::{Deadline, Latency, Load, Memory};
-        !matches!(self, Latency | Load | Memory | Deadline)
+        use BenchPart::{Deadline, Latency, Load, Memory, Server};
+        !matches!(self, Latency | Load | Memory | Deadline | Server)
     }
 }
 

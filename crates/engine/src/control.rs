@@ -5,6 +5,7 @@
 //! remembers.
 
 mod archive;
+mod breaker;
 mod error;
 mod executions;
 mod files;
@@ -31,6 +32,7 @@ pub use turns::Bounds;
 
 use crate::Engine;
 use crate::storage::{Retention, Store};
+use breaker::Breaker;
 use live::Live;
 use session::LiveSession;
 use std::collections::{HashMap, VecDeque};
@@ -81,6 +83,10 @@ pub struct ControlSettings {
     pub retry_factor: f64,
     /// And never longer than this.
     pub retry_max: Duration,
+    /// Sandboxes that cannot be made in a row before none is tried for a while.
+    pub breaker_failures: u32,
+    /// How long that is.
+    pub breaker_rest: Duration,
     /// How long things are kept.
     pub retention: Retention,
     /// How often what is old is removed.
@@ -109,6 +115,8 @@ impl Default for ControlSettings {
             retry_base: Duration::from_secs(1),
             retry_factor: 2.0,
             retry_max: Duration::from_secs(10),
+            breaker_failures: 5,
+            breaker_rest: Duration::from_secs(10),
             retention: Retention {
                 executions: days(30),
                 sessions: days(30),
@@ -144,6 +152,7 @@ pub struct ControlPlane {
     store: Arc<Store>,
     settings: ControlSettings,
     turns: Arc<Turns>,
+    breaker: Breaker,
     live: Mutex<Executions>,
     sessions: Mutex<Sessions>,
     ending: watch::Sender<bool>,
@@ -171,11 +180,13 @@ impl ControlPlane {
         settings: ControlSettings,
     ) -> Result<Arc<ControlPlane>, ControlError> {
         let turns = Turns::new(settings.max_running, settings.max_queued);
+        let breaker = Breaker::new("native", settings.breaker_failures, settings.breaker_rest);
         let plane = Arc::new(ControlPlane {
             engine,
             store,
             settings,
             turns,
+            breaker,
             live: Mutex::default(),
             sessions: Mutex::default(),
             ending: watch::Sender::new(false),
@@ -205,6 +216,11 @@ impl ControlPlane {
     pub fn load(&self) -> Load {
         let (running, queued) = self.turns.count();
         Load { running, queued, sessions: locked(&self.sessions).live.len() }
+    }
+
+    /// Why no sandboxes are made at the moment, while that is so.
+    pub fn resting(&self) -> Option<String> {
+        self.breaker.resting()
     }
 
     /// Ends: what runs is cancelled, and workspaces of sessions are saved. What was only submitted is run by the next

@@ -149,7 +149,7 @@ impl ControlPlane {
     pub async fn pause_session(&self, caller: &Caller, id: &str) -> Result<SessionView, ControlError> {
         let live = self.live_session_of(caller, id).await?;
         self.step(&live, SessionStatus::Paused, None).await?;
-        live.sandbox.pause().await?;
+        live.stand_still(true).await?;
         Ok(live.view())
     }
 
@@ -157,7 +157,7 @@ impl ControlPlane {
     pub async fn resume_session(&self, caller: &Caller, id: &str) -> Result<SessionView, ControlError> {
         let live = self.live_session_of(caller, id).await?;
         self.step(&live, SessionStatus::Ready, None).await?;
-        live.sandbox.resume().await?;
+        live.stand_still(false).await?;
         Ok(live.view())
     }
 
@@ -244,7 +244,14 @@ impl ControlPlane {
             languages: spec.languages.clone(),
         };
         let made = async {
-            let sandbox = self.engine.open(&wanted).await?;
+            self.breaker.pass()?;
+            let opened = self.engine.open(&wanted).await;
+            match &opened {
+                Ok(_) => self.breaker.worked(),
+                Err(EngineError::Broken(why)) => self.breaker.failed(why),
+                Err(_) => {}
+            }
+            let sandbox = opened?;
             if let Some(object) = &row.workspace {
                 self.restore(&sandbox, object).await?;
             }
