@@ -8,8 +8,8 @@ use engine::control::{
 };
 use engine::limits::{Ceiling, Wanted};
 use engine::storage::{
-    DatabaseUrl, ExecutionStatus, Objects, Progress, SessionFilter, SessionMode, SessionStatus, Store,
-    StoreSettings,
+    DatabaseUrl, ExecutionStatus, NodeStatus, Objects, Progress, SessionFilter, SessionMode, SessionStatus,
+    Store, StoreSettings,
 };
 use engine::{Engine, EngineError, PoolSettings};
 use rustix::process::{Pid, Signal, kill_process};
@@ -429,6 +429,34 @@ fn an_isolator_that_fails_is_left_alone_for_a_while_and_tried_again() {
         let done = run().await.unwrap();
         assert_eq!((done.status, plane.resting()), (ExecutionStatus::Completed, None));
         plane.end().await;
+    });
+}
+
+#[test]
+fn a_node_says_how_it_is_doing_and_sessions_are_given_to_it() {
+    let settings = ControlSettings { max_sessions: 2, ..ControlSettings::default() };
+    with_plane(settings, |world| async move {
+        let plane = world.start().await;
+        let me = caller("me");
+        for _ in 0..2 {
+            let (view, _) = plane.create_session(&me, NewSession::default(), None).await.unwrap();
+            assert_eq!(view.session.node.as_deref(), Some("local"));
+        }
+        let full = plane.create_session(&me, NewSession::default(), None).await;
+        assert!(matches!(full, Err(ControlError::Busy { .. })), "{full:?}");
+        let nodes = plane.nodes().await.unwrap();
+        let [node] = nodes.as_slice() else { panic!("{nodes:?}") };
+        assert_eq!((node.id.as_str(), node.status, node.load.sessions), ("local", NodeStatus::Online, 2));
+        assert_eq!(node.load.templates, [("python-basic".to_owned(), 2)].into());
+        assert!(node.spec.memory_bytes > 0 && (0.0..=1.0).contains(&node.load.memory), "{node:?}");
+        let stored = || async { world.store().await.nodes(None, 9).await.unwrap().items };
+        let deadline = Instant::now() + PATIENCE;
+        while stored().await.first().is_none_or(|node| node.status != NodeStatus::Online) {
+            assert!(Instant::now() < deadline, "nobody was told of it");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        plane.end().await;
+        assert_eq!(stored().await[0].status, NodeStatus::Offline);
     });
 }
 

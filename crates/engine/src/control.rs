@@ -11,6 +11,7 @@ mod executions;
 mod files;
 mod live;
 mod named;
+mod nodes;
 mod program;
 mod reconcile;
 mod running;
@@ -25,13 +26,14 @@ pub use error::ControlError;
 pub use executions::{Accepted, Done, Follow};
 pub use files::{FileList, OpenFile, Upload};
 pub use live::{Happening, What};
+pub use nodes::{NodeLoad, NodeSpec, NodeView};
 pub use program::{Defaults, Mode, Program, ProgramFile};
 pub use session::{NewSession, SessionSpec, SessionView};
 pub use templates::TemplateSpec;
 pub use turns::Bounds;
 
 use crate::Engine;
-use crate::storage::{Retention, Store};
+use crate::storage::{NodeStatus, Retention, Store};
 use breaker::Breaker;
 use live::Live;
 use session::LiveSession;
@@ -236,6 +238,8 @@ impl ControlPlane {
         };
         let _ = tokio::time::timeout(Duration::from_secs(5), over).await;
         self.stop_all_sessions("the server ended").await;
+        // Whoever reads it finds out by its silence otherwise.
+        let _ = self.tell_of(&NodeView { status: NodeStatus::Offline, ..self.this_node() }).await;
     }
 
     fn is_ending(&self) -> bool {
@@ -246,7 +250,9 @@ impl ControlPlane {
     async fn look_after(self: Arc<ControlPlane>) {
         let mut ending = self.ending.subscribe();
         let mut swept = Instant::now();
+        let mut told = 0;
         loop {
+            self.beat(&mut told).await;
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => return,
                 () = tokio::time::sleep(LOOK) => {}

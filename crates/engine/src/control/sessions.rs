@@ -2,6 +2,7 @@
 
 use super::error::ControlError;
 use super::live::What;
+use super::nodes::Placement;
 use super::running::Ground;
 use super::session::{LiveSession, NewSession, SessionSpec, SessionView};
 use super::templates::TemplateSpec;
@@ -55,6 +56,16 @@ impl ControlPlane {
         }
         let spec = self.settle(&new.spec, &template)?;
         let room = self.room(caller)?;
+        let agent_nodes = match &new.agent_id {
+            Some(agent) => self.store.nodes_of_agent(&caller.tenant, agent).await?,
+            None => Vec::new(),
+        };
+        let node = self.place(&Placement {
+            template: &template_id,
+            languages: &spec.languages,
+            persistent: new.mode == SessionMode::Persistent,
+            agent_nodes: &agent_nodes,
+        })?;
         let at = now();
         let row = Session {
             owner: caller.tenant.to_string(),
@@ -64,7 +75,7 @@ impl ControlPlane {
             mode: new.mode,
             status: SessionStatus::Creating,
             spec: Json::of(&spec)?,
-            node: Some(self.settings.node.clone()),
+            node: Some(node),
             sandbox_id: None,
             workspace: None,
             idle_ms: within("idle", new.idle_ms.unwrap_or(self.settings.session_idle_ms))?,
