@@ -11,7 +11,7 @@ use engine::storage::{
     DatabaseUrl, ExecutionStatus, NodeStatus, Objects, Progress, SessionFilter, SessionMode, SessionStatus,
     Store, StoreSettings,
 };
-use engine::{Engine, EngineError, PoolSettings};
+use engine::{Engine, EngineError, Network, PoolSettings};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::future::Future;
@@ -428,6 +428,39 @@ fn an_isolator_that_fails_is_left_alone_for_a_while_and_tried_again() {
         tokio::time::sleep(Duration::from_millis(450)).await;
         let done = run().await.unwrap();
         assert_eq!((done.status, plane.resting()), (ExecutionStatus::Completed, None));
+        plane.end().await;
+    });
+}
+
+#[test]
+fn a_session_reaches_what_it_asked_for_and_may() {
+    let host = |allow_host_network| ControlSettings { allow_host_network, ..ControlSettings::default() };
+    let new = |network| {
+        let spec = SessionSpec { network, ..SessionSpec::default() };
+        NewSession { spec, ..NewSession::default() }
+    };
+    with_plane(host(false), |world| async move {
+        let plane = world.start().await;
+        let refused = plane.create_session(&caller("me"), new(Some(Network::Host)), None).await;
+        let Err(ControlError::Engine(EngineError::Invalid { field, .. })) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(field, "network");
+        plane.end().await;
+    });
+    with_plane(host(true), |world| async move {
+        let plane = world.start().await;
+        let me = caller("me");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let code =
+            format!("import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\nprint('reached')");
+        for (network, reached) in [(Some(Network::Host), true), (Some(Network::None), false), (None, false)] {
+            let (view, _) = plane.create_session(&me, new(network), None).await.unwrap();
+            let done = plane.execute(&me, Some(&view.session.id), python(&code), None).await.unwrap();
+            let record = text(&done.record);
+            assert_eq!(record["stdout"] == "reached\n", reached, "{network:?}: {record}");
+        }
         plane.end().await;
     });
 }

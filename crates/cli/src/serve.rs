@@ -138,6 +138,7 @@ fn control(settings: &Settings) -> ControlSettings {
             profile: isolation.profile,
             allow_weaker: isolation.allow_weaker.clone(),
         },
+        allow_host_network: isolation.allow_host_network,
     }
 }
 

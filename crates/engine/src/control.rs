@@ -95,6 +95,8 @@ pub struct ControlSettings {
     pub sweep_interval: Duration,
     /// What programs get that do not ask for something else.
     pub defaults: Defaults,
+    /// Whether sessions may ask for the network of this host.
+    pub allow_host_network: bool,
 }
 
 impl Default for ControlSettings {
@@ -127,6 +129,7 @@ impl Default for ControlSettings {
             },
             sweep_interval: Duration::from_secs(300),
             defaults: Defaults::default(),
+            allow_host_network: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::turns::Turn;
 use super::{ControlSettings, now};
 use crate::limits::Wanted;
 use crate::storage::{Session, SessionMode, SessionStatus};
-use crate::{EngineError, Event, Execution, Request, Sandbox};
+use crate::{EngineError, Event, Execution, Network, Request, Sandbox};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,6 +66,9 @@ pub struct SessionSpec {
     /// Languages that will be asked for.
     #[serde(default)]
     pub languages: Vec<String>,
+    /// What it may reach, where that shall differ from what is usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// What the caller wants to find again.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,

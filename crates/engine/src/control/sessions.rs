@@ -249,7 +249,7 @@ impl ControlPlane {
         let defaults = &self.settings.defaults;
         let wanted = SandboxSpec {
             limits: spec.limits.or(defaults.limits),
-            network: defaults.network,
+            network: spec.network.unwrap_or(defaults.network),
             profile: defaults.profile,
             allow_weaker: defaults.allow_weaker.clone(),
             languages: spec.languages.clone(),
@@ -465,7 +465,9 @@ impl ControlPlane {
         }
         let limits: Wanted = asked.limits.or(template.limits);
         self.engine.check_limits(limits)?;
-        Ok(SessionSpec { limits, env, languages, metadata: asked.metadata.clone() })
+        let network = asked.network.or(template.network);
+        self.check_network(network)?;
+        Ok(SessionSpec { limits, env, languages, network, metadata: asked.metadata.clone() })
     }
 
     /// Whether this caller may have one more session. What is returned holds its place until it is there.
