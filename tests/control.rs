@@ -4,7 +4,8 @@
 mod support;
 
 use engine::control::{
-    Bounds, Caller, ControlError, ControlPlane, ControlSettings, Mode, NewSession, Program, SessionSpec, What,
+    Bounds, Caller, Checked, ControlError, ControlPlane, ControlSettings, Mode, NewSession, Program,
+    SessionSpec, What,
 };
 use engine::limits::{Ceiling, Wanted};
 use engine::storage::{
@@ -460,6 +461,36 @@ fn a_session_reaches_what_it_asked_for_and_may() {
             let done = plane.execute(&me, Some(&view.session.id), python(&code), None).await.unwrap();
             let record = text(&done.record);
             assert_eq!(record["stdout"] == "reached\n", reached, "{network:?}: {record}");
+        }
+        plane.end().await;
+    });
+}
+
+#[test]
+fn a_look_at_every_session_gives_back_what_was_lost() {
+    with_plane(ControlSettings::default(), |world| async move {
+        let plane = world.start().await;
+        let me = caller("me");
+        let mut ids = Vec::new();
+        for _ in 0..2 {
+            let (view, _) = plane.create_session(&me, NewSession::default(), None).await.unwrap();
+            ids.push((view.session.id, view.session.sandbox_id.unwrap()));
+        }
+        assert_eq!(plane.check_sessions().await, Checked { healthy: 2, ..Checked::default() });
+        for pid in host::descendants(std::process::id()) {
+            // PID 1 of both; the others go with them.
+            if host::status(pid, "Name").as_deref() == Some("sandbox-init") {
+                let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+            }
+        }
+        let checked = plane.check_sessions().await;
+        // Some may have been noticed to be gone before, and are given one when they are used.
+        assert_eq!((checked.healthy, &checked.errors), (0, &Vec::new()), "{checked:?}");
+        for (id, sandbox) in ids {
+            let done = plane.execute(&me, Some(&id), python("print('again')"), None).await.unwrap();
+            assert_eq!(text(&done.record)["stdout"], "again\n");
+            let now = plane.session(&me, &id).await.unwrap().session.sandbox_id;
+            assert!(now.is_some() && now.as_deref() != Some(&sandbox), "{now:?}");
         }
         plane.end().await;
     });

@@ -28,6 +28,7 @@ pub use files::{FileList, OpenFile, Upload};
 pub use live::{Happening, What};
 pub use nodes::{NodeLoad, NodeSpec, NodeView};
 pub use program::{Defaults, Mode, Program, ProgramFile};
+pub use reconcile::Checked;
 pub use session::{NewSession, SessionSpec, SessionView};
 pub use templates::TemplateSpec;
 pub use turns::Bounds;

@@ -8,16 +8,62 @@ use super::program::Program;
 use super::running::{Ground, Order, Way, failed};
 use super::turns::Bounds;
 use super::{Caller, ControlPlane, now};
-use crate::Status;
 use crate::storage::{
     ExecutionStatus, Progress, Session, SessionMode, SessionStatus, StoreError, StoredExecution,
 };
+use crate::{FileOp, Status};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is found is looked at in pieces of this many.
 const PIECE: usize = 100;
 
+/// How long a sandbox may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What came of looking at every session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Sessions that have a sandbox here.
+    pub healthy: usize,
+    /// Those whose sandbox was gone and that have another one with their saved workspace now.
+    pub recovered: usize,
+    /// Why others have none.
+    pub errors: Vec<String>,
+}
+
 impl ControlPlane {
+    /// Looks at every session of this node. One whose sandbox is gone gets another one.
+    pub async fn check_sessions(self: &Arc<ControlPlane>) -> Checked {
+        let mut checked = Checked::default();
+        for live in self.all_live_sessions() {
+            // Its PID 1 answers, whatever it answers.
+            let question = FileOp::Stat { path: ".".into() };
+            let answers = tokio::time::timeout(PATIENCE, live.sandbox.file(question, None)).await;
+            if matches!(answers, Ok(Ok(_))) {
+                checked.healthy += 1;
+                continue;
+            }
+            self.close(&live).await;
+            let row = live.row();
+            let lost = self
+                .store
+                .move_session(&row, SessionStatus::Failed, now(), Some("its sandbox is gone"))
+                .await;
+            let caller = Caller { tenant: row.owner.as_str().into(), bounds: Bounds::default() };
+            let again = match lost {
+                // Whoever noticed it before us has stored it.
+                Ok(()) | Err(StoreError::Conflict { .. }) => self.session_to_use(&caller, &row.id).await,
+                Err(error) => Err(error.into()),
+            };
+            match again {
+                Ok(_) => checked.recovered += 1,
+                Err(error) => checked.errors.push(format!("{}: {error}", row.id)),
+            }
+        }
+        checked
+    }
+
     pub(super) async fn reconcile(self: &Arc<ControlPlane>) -> Result<(), ControlError> {
         self.reconcile_sessions().await?;
         self.reconcile_executions().await
