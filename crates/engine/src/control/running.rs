@@ -55,7 +55,7 @@ impl ControlPlane {
         order: Order,
         way: Way,
     ) -> Result<Done, ControlError> {
-        let (seat, turn) = way.to_the_end(&order.ground).await?;
+        let (seat, turn) = way.wait(&order.ground).await?;
         let mut meter = Meter::new(turn, &order.request);
         let mut attempt = 1;
         let mut execution = loop {
@@ -116,7 +116,7 @@ impl ControlPlane {
                 }
                 return Some(never_ran(order, Status::Cancelled, &EngineError::Cancelled));
             }
-            ready = way.to_the_end(&order.ground) => match ready {
+            ready = way.wait(&order.ground) => match ready {
                 Ok(ready) => ready,
                 Err(error) => {
                     let why = EngineError::Broken(error.to_string());
@@ -290,7 +290,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    async fn to_the_end(self, ground: &Ground) -> Result<(Option<Seat>, Arc<Turn>), ControlError> {
+    async fn wait(self, ground: &Ground) -> Result<(Option<Seat>, Arc<Turn>), ControlError> {
         let (seat, ticket) = match self {
             Way::Turn(ticket) => (None, ticket),
             Way::Session(place, reservation) => (Some(place.seat().await?), reservation.ask()),
