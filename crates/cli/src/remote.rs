@@ -12,6 +12,7 @@ mod files;
 mod keys;
 mod logs;
 mod metrics;
+mod output;
 mod place;
 mod sessions;
 mod templates;

@@ -2,7 +2,7 @@
 
 use super::client::{Client, json};
 use super::events::Events;
-use super::{RemoteError, facts, sessions};
+use super::{RemoteError, facts, output, sessions};
 use crate::args::session::{ExecArgs, ExecMode};
 use crate::run::{ending, request};
 use crate::{INTERRUPTED, OURS, report, show};
@@ -39,7 +39,12 @@ pub(super) async fn run(client: &Client, args: &ExecArgs) -> Result<ExitCode> {
         () = told_to_stop(client, id.as_deref(), &mut signals) => None,
     };
     match followed {
-        Some((record, mid_line)) => tell(&record, mid_line, args),
+        Some((mut record, mid_line)) => {
+            if let (true, Some(id)) = (args.json, &id) {
+                output::complete(client, id, &mut record).await?;
+            }
+            tell(&record, mid_line, args)
+        }
         None => Ok(ExitCode::from(INTERRUPTED)),
     }
 }

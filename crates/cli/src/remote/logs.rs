@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::events::Events;
-use super::{RemoteError, facts, sessions};
+use super::{RemoteError, facts, output, sessions};
 use crate::show;
 use anyhow::Result;
 use reqwest::Method;
@@ -38,7 +38,10 @@ async fn watch(client: &Client, session: &str, tail: usize, follow: bool, json: 
     for execution in newest.iter().take(tail).rev() {
         one(client, execution, follow, json).await?;
     }
-    while follow {
+    if !follow {
+        return Ok(());
+    }
+    loop {
         tokio::time::sleep(PAUSE).await;
         let new = match behind(client, &path, &last).await {
             Err(error) if is_gone(&error) => return Ok(()),
@@ -54,7 +57,6 @@ async fn watch(client: &Client, session: &str, tail: usize, follow: bool, json: 
             session => drop(session?),
         }
     }
-    Ok(())
 }
 
 /// Executions behind one, the newest first.
@@ -90,38 +92,29 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// What one program wrote, or writes.
 async fn one(client: &Client, execution: &Value, follow: bool, json: bool) -> Result<()> {
     let is_over = !execution["completed_at"].is_null();
-    let path = |rest: &[&'static str]| -> Vec<String> {
-        let words = ["api", "v1", "executions", id(execution)];
-        words.iter().chain(rest).map(|word| (*word).to_owned()).collect()
-    };
     if !json {
-        let facts = ["id", "language", "status"].map(|name| facts::cell(&execution[name]));
+        let ending = if execution["outcome"].is_null() { "status" } else { "outcome" };
+        let facts = ["id", "language", ending].map(|name| facts::cell(&execution[name]));
         eprintln!("== {}, {}", facts.join(", "), facts::ago(&execution["created_at"]));
     }
-    match (is_over, follow) {
-        (true, _) if json => show::print_json(execution)?,
-        (true, _) => {
-            copy(client, &path(&["output", "stdout"]), &mut std::io::stdout()).await?;
-            copy(client, &path(&["output", "stderr"]), &mut std::io::stderr()).await?;
-        }
-        (false, false) => {}
-        (false, true) => {
-            let path = path(&["stream"]);
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let response = client.send(client.request(Method::GET, &path, &[])?).await?;
-            pass_on(Events::of(client, response), json).await?;
-            if json {
-                let done = client.get(&["api", "v1", "executions", id(execution)], &[]).await?;
-                show::print_json(&done)?;
-            }
-        }
+    if !is_over && follow {
+        let path = ["api", "v1", "executions", id(execution), "stream"];
+        let response = client.send(client.request(Method::GET, &path, &[])?).await?;
+        pass_on(Events::of(client, response), json).await?;
+    }
+    if json && (is_over || follow) {
+        let mut done = client.get(&["api", "v1", "executions", id(execution)], &[]).await?;
+        output::complete(client, id(execution), &mut done).await?;
+        show::print_json(&done)?;
+    } else if is_over {
+        copy(client, id(execution), "stdout", &mut std::io::stdout()).await?;
+        copy(client, id(execution), "stderr", &mut std::io::stderr()).await?;
     }
     Ok(())
 }
 
-async fn copy(client: &Client, path: &[String], to: &mut impl Write) -> Result<()> {
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let mut response = client.send(client.request(Method::GET, &path, &[])?).await?;
+async fn copy(client: &Client, execution: &str, stream: &str, to: &mut impl Write) -> Result<()> {
+    let mut response = output::open(client, execution, stream).await?;
     while let Some(bytes) = response.chunk().await.map_err(|error| client.failed(error))? {
         to.write_all(&bytes)?;
     }

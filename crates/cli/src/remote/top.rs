@@ -138,7 +138,9 @@ impl Screen {
 
     /// As much of the page as there is room for.
     fn draw(&self, page: &str) -> Result<()> {
-        let (width, height) = terminal::size().unwrap_or((80, 24));
+        // Some terminals do not know how large they are.
+        let size = terminal::size().ok().filter(|(width, height)| *width > 0 && *height > 0);
+        let (width, height) = size.unwrap_or((80, 24));
         let mut out = std::io::stdout().lock();
         queue!(out, cursor::MoveTo(0, 0))?;
         for (number, line) in page.lines().take(usize::from(height)).enumerate() {
@@ -198,10 +200,9 @@ impl View {
             );
         }
         page += &format!(
-            "\n{} sessions stand; {} programs are not over, {} of sessions wait\n",
+            "\nsessions that stand: {}, programs that are not over: {}, those that wait in sessions: {waiting}\n",
             self.sessions.len(),
-            self.executions.len(),
-            waiting
+            self.executions.len()
         );
         if let Some(server) = self.server.as_ref().filter(|server| !server.pool.is_empty()) {
             let mut table = show::table(&["POOL", "WAITING", "WANTED", "HITS", "MISSES"]);
