@@ -73,17 +73,22 @@ fn bare(folder: &Path) -> Command {
 
 impl World {
     fn start() -> World {
+        World::with(&["--port", "0"])
+    }
+
+    fn with(place: &[&str]) -> World {
         let folder = TempDir::new().unwrap();
         let mut server = bare(folder.path())
-            .args(["serve", "--port", "0", "--set", "pool.enabled=false", "--state-dir", "state"])
+            .args(["serve", "--set", "pool.enabled=false", "--state-dir", "state"])
+            .args(place)
             .env("SANDBOXD_EXECUTOR", executor())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let greeting = lines.find(|line| line.contains("http://")).expect("a greeting");
-        let url = greeting.split(' ').find(|word| word.starts_with("http://")).unwrap();
-        let url = url.trim_end_matches(',').to_owned();
+        let greeting = lines.find(|line| line.contains("listens on")).expect("a greeting");
+        let url = greeting.split(' ').find(|word| word.starts_with("http://"));
+        let url = url.unwrap_or_default().trim_end_matches(',').to_owned();
         lines.find(|line| line.contains("\"ready\"")).expect("a server that is ready");
         std::thread::spawn(move || lines.for_each(drop));
         World { folder, server, url }
@@ -404,6 +409,74 @@ fn a_server_that_is_away_or_a_token_that_is_wrong_is_told_with_what_helps() {
         Done::of(world.command(&["session", "--help"]).env("SANDBOXD_TOKEN", secret).output().unwrap());
     assert!(!help.exits(0).text().contains(secret));
     assert!(world.ok(&["man"]).contains("SESSION FILES GET"));
+}
+
+#[test]
+fn a_server_that_dies_is_no_success() {
+    let mut world = World::start();
+    world.session("s");
+    let code = "import time; print(1, flush=True); time.sleep(25)";
+    let mut child = world.command(&["session", "exec", "s", "-c", code]).spawn().unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    world.server.kill().unwrap();
+    assert_eq!(soon(&mut child), Some(125));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("connection") && said.contains(&world.url), "{said}");
+}
+
+#[test]
+fn a_socket_in_the_file_system_and_a_path_in_a_url_are_servers_too() {
+    let mut world = World::with(&["--unix-socket", "s.sock"]);
+    world.url = format!("unix:{}", world.path("s.sock").display());
+    world.session("s");
+    assert_eq!(world.exec("s", "print(6 * 7)").exits(0).text(), "42\n");
+    world.run(&["session", "list", "--server", "unix:/nowhere/s.sock"]).exits(125).says("sandboxd serve");
+    // A server that does not speak TLS is there, and still none that can be talked to.
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/base", plain.local_addr().unwrap());
+    std::thread::spawn(move || plain.accept().unwrap().0.write_all(b"HTTP/1.1 400 No\r\n\r\n"));
+    let refused = world.run(&["session", "list", "--server", &url]).exits(125).says(&url);
+    assert!(!refused.stderr.contains("no server answers"), "{}", refused.stderr);
+}
+
+/// A terminal with somebody before it, who looks on for a while and then types.
+const SOMEBODY: &str = r#"
+import os, pty, select, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+seen, typed, begin = b"", False, time.time()
+while time.time() - begin < 30:
+    if select.select([terminal], [], [], 0.1)[0]:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    if not typed and seen.count(b"stand: 1,") > 1:
+        typed = True
+        os.write(terminal, bytes.fromhex(sys.argv[1]))
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(code, seen.count(b"\x1b[?1049h"), seen.count(b"\x1b[?1049l"), seen.count(b"\x1b[?25h"))
+"#;
+
+#[test]
+fn top_leaves_the_terminal_as_it_was() {
+    let world = World::start();
+    world.session("s");
+    for key in ["71", "03"] {
+        let top = world.command(&[]);
+        let python = Command::new("python3")
+            .args(["-c", SOMEBODY, key])
+            .arg(top.get_program())
+            .args(["top", "--interval", "100ms"])
+            .envs(top.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .output();
+        assert_eq!(Done::of(python.unwrap()).exits(0).text(), "0 1 1 1\n", "{key}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use engine::EngineError;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, Url};
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,11 +148,18 @@ impl Client {
 
     /// Why there is no answer, or no more of it.
     pub(super) fn failed(&self, error: reqwest::Error) -> RemoteError {
-        if error.is_connect() {
-            return place::nobody(&self.place);
-        }
+        let is_connect = error.is_connect();
         let error = anyhow!(error.without_url());
-        RemoteError::new(format!("the connection to `{}` broke: {error:#}", self.name()))
+        let cause = error.root_cause();
+        let nobody = cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound));
+        match is_connect {
+            true if nobody => place::nobody(&self.place),
+            true => RemoteError::new(format!("there is no connection to `{}`: {cause}", self.name()))
+                .with_hint("`--server` or SANDBOXD_SERVER names the server"),
+            false => RemoteError::new(format!("the connection to `{}` broke: {cause}", self.name())),
+        }
     }
 
     /// It answers something that we do not understand.
