@@ -50,7 +50,7 @@ pub(crate) enum Command {
     ///
     /// A session is a sandbox that stays: its workspace is kept from one program to the next. `sandboxd serve` has to
     /// run, here or elsewhere.
-    #[command(after_help = SESSION_EXAMPLES)]
+    #[command(after_help = session::EXAMPLES)]
     Session(SessionArgs),
     /// See and change what sessions of a server are made from
     Template(TemplateArgs),
@@ -109,14 +109,6 @@ Examples:
   sandboxd run app.py --mode handler --event '{\"name\": \"Ada\"}'
   sandboxd run plot.py --artifacts out/      keep the files it makes
   sandboxd run main.go --json | jq .metrics";
-
-const SESSION_EXAMPLES: &str = "\
-Examples:
-  sandboxd session create --id demo
-  sandboxd session files put demo data.csv
-  sandboxd session exec demo -c 'print(len(open(\"data.csv\").readlines()))'
-  sandboxd session list --server https://sandbox.example.org
-  sandboxd session rm demo";
 
 #[derive(Args)]
 pub(crate) struct RunArgs {

@@ -426,7 +426,7 @@ fn a_server_that_dies_is_no_success() {
 }
 
 #[test]
-fn a_socket_in_the_file_system_and_a_path_in_a_url_are_servers_too() {
+fn a_socket_in_the_file_system_is_a_server_and_one_without_tls_is_told() {
     let mut world = World::with(&["--unix-socket", "s.sock"]);
     world.url = format!("unix:{}", world.path("s.sock").display());
     world.session("s");

@@ -5,6 +5,14 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
 use std::path::PathBuf;
 
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  sandboxd session create --id demo
+  sandboxd session files put demo data.csv
+  sandboxd session exec demo -c 'print(len(open(\"data.csv\").readlines()))'
+  sandboxd session list --server https://sandbox.example.org
+  sandboxd session rm demo";
+
 #[derive(Args)]
 pub(crate) struct SessionArgs {
     #[command(flatten)]

@@ -3,7 +3,6 @@
 use super::client::Client;
 use super::events::Events;
 use super::{RemoteError, facts, output, sessions};
-use crate::show;
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::Value;
@@ -105,7 +104,9 @@ async fn one(client: &Client, execution: &Value, follow: bool, json: bool) -> Re
     if json && (is_over || follow) {
         let mut done = client.get(&["api", "v1", "executions", id(execution)], &[]).await?;
         output::complete(client, id(execution), &mut done).await?;
-        show::print_json(&done)?;
+        let mut out = std::io::stdout();
+        out.write_all((done.to_string() + "\n").as_bytes())?;
+        out.flush()?;
     } else if is_over {
         copy(client, id(execution), "stdout", &mut std::io::stdout()).await?;
         copy(client, id(execution), "stderr", &mut std::io::stderr()).await?;
