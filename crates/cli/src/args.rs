@@ -369,12 +369,14 @@ pub(crate) enum BenchPart {
     Memory,
     /// Part: how soon after its time a program is dead
     Deadline,
+    /// Part: a run through the server, without and with a million records of earlier ones
+    Server,
 }
 
 impl BenchPart {
     pub(crate) fn is_program(self) -> bool {
-        use BenchPart::{Deadline, Latency, Load, Memory};
-        !matches!(self, Latency | Load | Memory | Deadline)
+        use BenchPart::{Deadline, Latency, Load, Memory, Server};
+        !matches!(self, Latency | Load | Memory | Deadline | Server)
     }
 }
 
@@ -388,7 +390,8 @@ pub(crate) enum ModeArg {
     Evaluate,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum NetworkArg {
     /// Nothing but itself
     None,

@@ -339,7 +339,7 @@ fn logs_tell_what_was_written_and_what_is() {
 #[test]
 fn templates_are_made_changed_used_and_removed() {
     let world = World::start();
-    let words = "template create data --name Data -l python --memory 300Mi -e A=1";
+    let words = "template create data --name Data -l python --memory 300Mi -e A=1 --network none";
     assert_eq!(world.ok(&words.split(' ').collect::<Vec<_>>()), "data\n");
     let list = world.ok(&["template", "list"]);
     assert!(list.contains("data") && list.contains("300.0 MB"), "{list}");
@@ -372,6 +372,8 @@ fn keys_show_their_token_once_and_work_until_they_are_revoked() {
         |words: &[&str]| Done::of(world.command(words).env("SANDBOXD_TOKEN", &token).output().unwrap());
     with(&["session", "create", "--id", "theirs"]).exits(0);
     with(&["key", "list"]).exits(2).says("error:");
+    let top = with(&["top", "--json", "--once"]).exits(0).json();
+    assert_eq!((&top["nodes"], &top["sessions"][0]["id"]), (&serde_json::json!([]), &"theirs".into()));
     // Other tenants do not see it.
     world.run(&["session", "show", "theirs"]).exits(2);
     assert_eq!(world.ok(&["key", "revoke", &id]), format!("{id}\n"));
@@ -494,6 +496,7 @@ fn top_shows_what_there_is() {
         (&"s".into(), &"s".into())
     );
     assert!(view["server"]["uptime_seconds"].as_f64().unwrap() > 0.0, "{view}");
+    assert_eq!(view["nodes"][0]["load"]["sessions"], 1, "{view}");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     soon(&mut child);
 

@@ -1,5 +1,6 @@
 //! What can be typed to a server: where it is, what sessions may use, templates, keys, and the live view.
 
+use super::NetworkArg;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
 
@@ -131,6 +132,9 @@ pub(crate) struct TemplateContent {
     /// Set a variable of their environment; may be repeated
     #[arg(short, long = "env", value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
+    /// What programs of its sessions can reach; the server has to allow more than nothing
+    #[arg(long, value_enum)]
+    pub(crate) network: Option<NetworkArg>,
     /// Whether sessions can be made from it
     #[arg(long)]
     pub(crate) active: Option<bool>,

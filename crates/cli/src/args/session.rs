@@ -1,5 +1,6 @@
 //! What can be typed about sessions of a server, and their files.
 
+use super::NetworkArg;
 use super::remote::{LimitArgs, ServerArgs};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
@@ -125,6 +126,9 @@ pub(crate) struct CreateArgs {
     /// Agent that gets this session back when it asks again
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
+    /// What its programs can reach; the server has to allow more than nothing
+    #[arg(long, value_enum)]
+    pub(crate) network: Option<NetworkArg>,
     /// For one program, not for many
     #[arg(long)]
     pub(crate) ephemeral: bool,

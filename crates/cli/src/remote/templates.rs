@@ -5,7 +5,7 @@ use super::{each, facts};
 use crate::args::remote::{TemplateCommand, TemplateContent};
 use crate::{report, show};
 use anyhow::Result;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
 const TEMPLATES: [&str; 3] = ["api", "v1", "templates"];
@@ -43,6 +43,7 @@ fn body(content: &TemplateContent) -> Result<Map<String, Value>> {
         ("description", content.description.as_deref().map(Value::from)),
         ("languages", facts::some(&content.languages)),
         ("default_env_vars", facts::pairs(&content.env)?),
+        ("network", content.network.map(|network| json!(network))),
         ("is_active", content.active.map(Value::from)),
         ("limits", facts::object(facts::limits(&content.limits))),
     ]))
@@ -108,6 +109,7 @@ async fn show(client: &Client, id: &str, json: bool) -> Result<ExitCode> {
         ("cores", facts::cell(&template["default_cpu_cores"])),
         ("processes", facts::cell(&limits["pids"])),
         ("time of a program", facts::span(&limits["timeout_ms"])),
+        ("network", facts::cell(&template["network"])),
         ("environment", facts::cell(&template["default_env_vars"])),
         ("active", facts::cell(&template["is_active"])),
         ("made", facts::cell(&template["created_at"])),

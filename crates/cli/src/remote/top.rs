@@ -170,6 +170,8 @@ impl Drop for Screen {
 struct View {
     /// None where it tells no numbers.
     server: Option<Numbers>,
+    /// Hosts that make sandboxes, and what they can bear; none for those who may not know.
+    nodes: Vec<Value>,
     /// Those that stand, the busy ones first.
     sessions: Vec<Value>,
     /// Those that are not over.
@@ -185,7 +187,7 @@ impl View {
         sessions.sort_by_key(|session| std::cmp::Reverse(busy(session)));
         let mut executions = client.list(&["api", "v1", "executions"], &[], Some(NEWEST)).await?;
         executions.retain(|execution| execution["completed_at"].is_null());
-        Ok(View { server: numbers(client).await?, sessions, executions })
+        Ok(View { server: numbers(client).await?, nodes: nodes(client).await?, sessions, executions })
     }
 
     fn page(&self, name: &str) -> String {
@@ -214,6 +216,9 @@ impl View {
             }
             page += &format!("\n{table}\n");
         }
+        if !self.nodes.is_empty() {
+            page += &format!("\n{}\n", node_table(&self.nodes));
+        }
         if !self.executions.is_empty() {
             let mut table = show::table(&["EXECUTION", "STATE", "LANGUAGE", "SESSION", "SINCE"]);
             for execution in &self.executions {
@@ -232,21 +237,53 @@ impl View {
     }
 }
 
+fn node_table(nodes: &[Value]) -> comfy_table::Table {
+    let mut table = show::table(&["NODE", "STATE", "CPU", "MEMORY", "SESSIONS", "RUNNING", "WAITING"]);
+    let part = |value: &Value| value.as_f64().map_or("-".into(), |part| format!("{:.0} %", part * 100.0));
+    for node in nodes {
+        let load = &node["load"];
+        table.add_row([
+            facts::cell(&node["id"]),
+            facts::cell(&node["status"]),
+            format!("{} of {} cores", part(&load["cpu"]), facts::cell(&node["cpu_cores"])),
+            format!("{} of {}", part(&load["memory"]), facts::size(&node["memory_bytes"])),
+            format!("{} of {}", facts::cell(&load["sessions"]), facts::cell(&node["max_sessions"])),
+            facts::cell(&load["running"]),
+            facts::cell(&load["queued"]),
+        ]);
+    }
+    table
+}
+
 /// How much a session has to do.
 fn busy(session: &Value) -> u64 {
     let number = |name: &str| session[name].as_u64().unwrap_or_default();
     number("running") + number("queued")
 }
 
+/// Hosts, if this caller may know of them.
+async fn nodes(client: &Client) -> Result<Vec<Value>> {
+    let found = permitted(client.get(&["api", "v1", "nodes"], &[]).await)?;
+    Ok(found
+        .and_then(|mut found| found.get_mut("items")?.as_array_mut().map(std::mem::take))
+        .unwrap_or_default())
+}
+
+/// None of what is not there for this caller.
+fn permitted<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) => match error.downcast_ref::<RemoteError>().and_then(RemoteError::status) {
+            Some(403 | 404) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
 /// The numbers, if there are any for this caller.
 async fn numbers(client: &Client) -> Result<Option<Numbers>> {
-    let response = match client.send(client.request(Method::GET, &["metrics"], &[])?).await {
-        Ok(response) => response,
-        Err(error) => {
-            let status = error.downcast_ref::<RemoteError>().and_then(RemoteError::status);
-            return if matches!(status, Some(403 | 404)) { Ok(None) } else { Err(error) };
-        }
-    };
+    let answer = client.send(client.request(Method::GET, &["metrics"], &[])?).await;
+    let Some(response) = permitted(answer)? else { return Ok(None) };
     let text = response.bytes().await.map_err(|error| client.failed(error))?;
     Ok(Some(Numbers::read(&String::from_utf8_lossy(&text))))
 }

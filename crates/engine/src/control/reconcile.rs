@@ -5,7 +5,7 @@
 
 use super::error::ControlError;
 use super::program::Program;
-use super::running::{Ground, Order, failed};
+use super::running::{Ground, Order, Way, failed};
 use super::turns::Bounds;
 use super::{Caller, ControlPlane, now};
 use crate::Status;
@@ -104,9 +104,9 @@ impl ControlPlane {
         if let (true, Ok(program)) = (again, program) {
             let caller = Caller { tenant: found.submission.owner.as_str().into(), bounds: Bounds::default() };
             match self.prepare_again(&caller, &found, &program).await {
-                Ok((order, ticket)) => {
+                Ok((order, way)) => {
                     let live = self.enlist(&found.submission, caller.tenant.clone());
-                    tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                    tokio::spawn(self.clone().run_submitted(order, way, live, program.idempotent));
                     return Ok(());
                 }
                 Err(error) => return self.give_up(&found, &error.to_string()).await,
@@ -120,7 +120,7 @@ impl ControlPlane {
         caller: &Caller,
         found: &StoredExecution,
         program: &Program,
-    ) -> Result<(Order, super::turns::Ticket), ControlError> {
+    ) -> Result<(Order, Way), ControlError> {
         let ground = match &found.submission.session_id {
             Some(id) => Ground::Session(self.session_to_use(caller, id).await?),
             None => Ground::Fresh,
@@ -131,8 +131,8 @@ impl ControlPlane {
         };
         let request = program.request(&caller.tenant, &defaults)?;
         let bounds = Bounds { queued: usize::MAX, cpu_seconds_per_hour: None, ..caller.bounds };
-        let ticket = self.turns.ask(&caller.tenant, &bounds)?;
-        Ok((Order { ground, request, submission: found.submission.clone() }, ticket))
+        let way = self.way(&ground, (&caller.tenant, &bounds), usize::MAX)?;
+        Ok((Order { ground, request, submission: found.submission.clone() }, way))
     }
 
     async fn give_up(&self, found: &StoredExecution, why: &str) -> Result<(), ControlError> {
