@@ -65,10 +65,13 @@ impl ControlPlane {
             created_at: now(),
             request: Json::of(&program.brief())?,
         };
-        let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
+        if let Ground::Fresh = ground {
+            self.breaker.pass()?;
+        }
+        let way = self.way(&ground, (&caller.tenant, &caller.bounds), self.settings.session_queue)?;
         let order = Order { ground, request, submission };
         let span = traced::execution(&order);
-        self.run_at_once(order, ticket).instrument(span).await
+        self.run_at_once(order, way).instrument(span).await
     }
 
     /// Stores a program that is to be run, and has it run when it is its turn.
@@ -83,7 +86,7 @@ impl ControlPlane {
         let ground = self.ground(caller, session).await?;
         let request = self.request(caller, &ground, &program)?;
         let language = self.engine.check(&request)?;
-        let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
+        let way = self.way(&ground, (&caller.tenant, &caller.bounds), self.settings.session_queue)?;
         let (id, created_at) = (new_id(), now());
         let asked = Json::of(&program)?;
         let claim = match key {
@@ -111,7 +114,7 @@ impl ControlPlane {
                 let live = self.enlist(&submission, caller.tenant.clone());
                 let order = Order { ground, request, submission };
                 let span = traced::submitted(&order);
-                let run = self.clone().run_submitted(order, ticket, live, program.idempotent);
+                let run = self.clone().run_submitted(order, way, live, program.idempotent);
                 tokio::spawn(run.instrument(span));
                 Ok(Accepted { id, created_at, replayed: false })
             }
