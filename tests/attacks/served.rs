@@ -164,7 +164,11 @@ impl Served {
         } else {
             reader.read_to_end(&mut content)?;
         }
-        Ok(Answer { status, headers, body: content })
+        let length = headers.iter().find(|(name, _)| name == "content-length").map(|(_, value)| value);
+        match length.and_then(|length| length.parse::<usize>().ok()) {
+            Some(length) if length != content.len() => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(Answer { status, headers, body: content }),
+        }
     }
 
     /// Says something, and leaves the answer to be read.

@@ -30,8 +30,8 @@ pub(crate) struct Traces {
     sets: BTreeMap<&'static str, BTreeSet<String>>,
     keys: u64,
     shared_memory: u64,
-    /// Places that wait in the pool of a server.
-    waiting: u64,
+    /// Places of a server in which nothing has run.
+    fresh: u64,
 }
 
 /// Where to look.
@@ -59,9 +59,10 @@ impl Scene<'_> {
         let standing = self.served.as_ref().map(|served| Standing::of(served));
         let standing = standing.unwrap_or_default();
         below.retain(|pid| !standing.processes.contains(pid));
-        let (theirs, cgroups) = self.cgroups().into_iter().partition(|path| standing.made(path));
+        let (theirs, cgroups): (BTreeSet<_>, BTreeSet<_>) =
+            self.cgroups().into_iter().partition(|path| standing.made(path));
         let sets = BTreeMap::from([
-            ("of the server:", standing.traces(theirs)),
+            ("of the server:", standing.traces(&theirs)),
             ("process", below.iter().filter_map(|pid| shown(*pid)).collect()),
             ("thread", below.iter().flat_map(|pid| threads(*pid)).collect()),
             ("network namespace", below.iter().filter_map(|pid| network(*pid)).collect()),
@@ -71,7 +72,7 @@ impl Scene<'_> {
             (SEGMENT, self.segments()),
         ]);
         let shared_memory = self.outer.map_or_else(host_shared_memory, Outer::shared_memory);
-        Traces { sets, keys: self.keys(&standing), shared_memory, waiting: standing.waiting as u64 }
+        Traces { sets, keys: self.keys(&standing), shared_memory, fresh: standing.fresh() as u64 }
     }
 
     fn cgroups(&self) -> BTreeSet<String> {
@@ -151,11 +152,12 @@ impl Traces {
             let then = if *kind == SEGMENT { BTreeSet::new() } else { then };
             left.extend(then.difference(now).map(|trace| format!("{kind} {trace}, which is gone")));
         }
-        if self.keys > before.keys {
+        // Each place has a keyring.
+        if self.keys.saturating_sub(self.fresh) > before.keys.saturating_sub(before.fresh) {
             left.push(format!("{} instead of {} {KEYS}", self.keys, before.keys));
         }
-        let waiting = self.waiting.abs_diff(before.waiting) * OF_A_PLACE;
-        if self.shared_memory.abs_diff(before.shared_memory) > SHARED_MEMORY + waiting {
+        let fresh = self.fresh.abs_diff(before.fresh) * OF_A_PLACE;
+        if self.shared_memory.abs_diff(before.shared_memory) > SHARED_MEMORY + fresh {
             left.push(format!(
                 "{} bytes of shared memory instead of {}",
                 self.shared_memory, before.shared_memory

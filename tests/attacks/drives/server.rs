@@ -21,6 +21,7 @@ pub(super) const DRIVES: &[(&str, Drive)] = &[
     ("many_at_one_session", ending::many_at_one_session),
     ("many_tenants_at_once", leaving::many_tenants_at_once),
     ("one_key_from_many_sides", leaving::one_key_from_many_sides),
+    ("output_is_whole_everywhere", leaving::output_is_whole_everywhere),
     ("readers_who_do_not_read", taking::readers_who_do_not_read),
     ("what_a_tenant_leaves", leaving::what_a_tenant_leaves),
     ("wishes_nobody_may_have", taking::wishes_nobody_may_have),

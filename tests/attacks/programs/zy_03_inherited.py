@@ -24,7 +24,6 @@ report("threads", lines["Threads"])
 attempt("children", os.waitpid, -1, os.WNOHANG)
 report("timer", signal.getitimer(signal.ITIMER_REAL))
 report("handlers at exit", atexit._ncallbacks())
-report("priority", os.nice(0))
 report("core", resource.getrlimit(resource.RLIMIT_CORE))
 report("session", "ok" if os.getsid(0) != 0 else "none")
 for name in os.environ:

@@ -84,13 +84,55 @@ pub(super) fn many_tenants_at_once(stage: &Stage) -> Result<(), String> {
     verdict(wrong)
 }
 
+/// Output that is too long for a record, and such as is no text, is whole on every way to it.
+pub(super) fn output_is_whole_everywhere(stage: &Stage) -> Result<(), String> {
+    const LONG: usize = 200_000;
+    let served = stage.served();
+    let token = &served.tenants[0];
+    let mut wrong = Vec::new();
+    let mut check = |way: &str, record: &Value| {
+        for (stream, letter) in [("stdout", "o"), ("stderr", "e")] {
+            let text = record[stream].as_str().unwrap_or_default();
+            if text != letter.repeat(LONG) {
+                wrong.push(format!("{way}: {stream} has {} of {LONG} bytes", text.len()));
+            }
+        }
+    };
+    let program =
+        python(&format!("import sys\nsys.stdout.write('o' * {LONG})\nsys.stderr.write('e' * {LONG})"));
+    let done = served.run(token, &program);
+    check("at once", &done);
+    let id = done["execution_id"].as_str().unwrap_or_default();
+    check("by its id", &served.get(token, &format!("/api/v1/executions/{id}")).is(200));
+    let key = nonce();
+    let headers = [("content-type", "application/json"), ("idempotency-key", key.as_str())];
+    for way in ["with a key", "with a key again"] {
+        let body = program.to_string();
+        check(way, &served.send(token, "POST", "/api/v1/execute", &headers, body.as_bytes()).is(200));
+    }
+    check("in a session", &Session::make(&served, token, "long").run(&program));
+    for many in [1, LONG] {
+        let done = served.run(token, &python(&format!("import os\nos.write(1, b'\\xff\\x00' * {many})")));
+        let id = done["execution_id"].as_str().unwrap_or_default();
+        let bytes = served.get(token, &format!("/api/v1/executions/{id}/output/stdout")).body;
+        if bytes != b"\xff\x00".repeat(many) {
+            wrong.push(format!("{} bytes that are no text became {} others", 2 * many, bytes.len()));
+        }
+    }
+    verdict(wrong)
+}
+
+/// What nobody has said before.
+fn nonce() -> String {
+    format!("key-{:?}", std::time::Instant::now()).replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+}
+
 /// One idempotency key from several sides at once, with another body, and by another tenant.
 pub(super) fn one_key_from_many_sides(stage: &Stage) -> Result<(), String> {
     const MANY: usize = 8;
     let served = stage.served();
     let served = &*served;
-    let key =
-        format!("key-{:?}", std::time::Instant::now()).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let key = nonce();
     let headers = [("content-type", "application/json"), ("idempotency-key", key.as_str())];
     let body = python("import uuid; print(uuid.uuid4())").to_string();
     let send =
