@@ -200,11 +200,16 @@ impl LiveSession {
             });
         }
         let permit = self.seats.clone().acquire_owned().await.map_err(|_| self.gone())?;
-        if self.closing.load(Relaxed) || self.sandbox.is_gone() {
+        if self.is_over() {
             return Err(self.gone());
         }
         self.running.fetch_add(1, Relaxed);
         Ok(Seat { _permit: permit, running: self.running.clone() })
+    }
+
+    /// Whether it has ended, or is about to.
+    pub(super) fn is_over(&self) -> bool {
+        self.closing.load(Relaxed) || self.sandbox.is_gone()
     }
 
     pub(super) fn gone(&self) -> ControlError {
