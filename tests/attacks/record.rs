@@ -54,8 +54,9 @@ pub(crate) fn read_answer(status: u16, body: &[u8], took: Duration) -> (Seen, Ve
         503 | 507 => "unavailable",
         _ => "nothing",
     };
-    let words = ["detail", "hint"].map(|part| said[part].as_str().unwrap_or_default());
-    let stderr = format!("error: {}\nhint: {}\n", words[0], words[1]).into_bytes();
+    let [field, detail, hint] =
+        ["field", "detail", "hint"].map(|part| said[part].as_str().unwrap_or_default());
+    let stderr = format!("error: {field}: {detail}\nhint: {hint}\n").into_bytes();
     (Seen { status: status.into(), stderr, took, ..Seen::default() }, wrong)
 }
 

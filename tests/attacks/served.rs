@@ -3,6 +3,7 @@
 //! It listens on a socket in the file system: a packet in the network of the commands is somebody who got out.
 
 use crate::client::{Answer, chunk, head};
+use crate::seen::cut;
 use crate::support::{Running, Sandboxd, host};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -138,7 +139,7 @@ impl Served {
         body: &[u8],
     ) -> Answer {
         self.ask(token, method, path, headers, body)
-            .unwrap_or_else(|e| panic!("{method} {path} is not answered: {e}"))
+            .unwrap_or_else(|e| panic!("{method} {} is not answered: {e}", cut(path)))
     }
 
     /// The same, or why there is no answer.
@@ -156,19 +157,20 @@ impl Served {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
         let (status, headers) = head(&mut reader);
-        let mut content = Vec::new();
-        if headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked") {
+        let of = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let length = of("content-length").and_then(|length| length.parse::<usize>().ok());
+        let mut content = vec![0; length.unwrap_or(0)];
+        if of("transfer-encoding") == Some("chunked") {
             while let Some(chunk) = chunk(&mut reader) {
                 content.extend(chunk);
             }
+        } else if length.is_some() {
+            // No further: who is refused early may find the connection broken behind the answer.
+            reader.read_exact(&mut content)?;
         } else {
             reader.read_to_end(&mut content)?;
         }
-        let length = headers.iter().find(|(name, _)| name == "content-length").map(|(_, value)| value);
-        match length.and_then(|length| length.parse::<usize>().ok()) {
-            Some(length) if length != content.len() => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(Answer { status, headers, body: content }),
-        }
+        Ok(Answer { status, headers, body: content })
     }
 
     /// Says something, and leaves the answer to be read.

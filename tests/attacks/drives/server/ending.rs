@@ -1,7 +1,9 @@
 //! Ends: clients that leave, programs that are cancelled, sessions that many want at once, a state that is broken.
 
 use super::{is_over, python, status, submit, verdict};
+use crate::client::Answer;
 use crate::seen::cut;
+use crate::served::Served;
 use crate::stage::Stage;
 use crate::support::{Running, in_parallel};
 use rustix::process::Signal;
@@ -107,7 +109,7 @@ pub(super) fn many_at_one_session(stage: &Stage) -> Result<(), String> {
         };
         match answer.status {
             200 | 201 | 204 | 404 | 409 | 410 | 429 => Ok(()),
-            other => Err(format!("kind {}: {other} {}", number % 4, cut(&answer.text()))),
+            other => Err(format!("kind {}: {other} {}", number % 4, cause(served, &answer))),
         }
     });
     served.delete(token, PATH);
@@ -116,6 +118,15 @@ pub(super) fn many_at_one_session(stage: &Stage) -> Result<(), String> {
         wrong.push(format!("a program for a session that is gone: {after}"));
     }
     verdict(wrong)
+}
+
+/// What a problem says, and what the log says of it.
+fn cause(served: &Served, answer: &Answer) -> String {
+    let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let id = said["request_id"].as_str().unwrap_or("none");
+    let log = served.log();
+    let lines = log.lines().filter(|line| line.contains(id) && !line.contains("sandboxd::access"));
+    format!("{} {}", cut(&answer.text()), lines.collect::<Vec<_>>().join(" "))
 }
 
 /// A server of its own on a state directory, as it starts or does not.

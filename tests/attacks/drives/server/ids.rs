@@ -171,7 +171,7 @@ pub(super) fn ids_and_paths_that_are_none(stage: &Stage) -> Result<(), String> {
         stage.show(&answer.body);
         let leaked = answer.text().contains("root:") || answer.header("set-cookie").is_some();
         if !(400..500).contains(&answer.status) || leaked {
-            wrong.push(format!("{method} {}: {} {}", cut(&filled), answer.status, cut(&answer.text())));
+            wrong.push(format!("{}: {method} {}: {}", answer.status, cut(&filled), cut(&answer.text())));
         }
     };
     for (method, path) in routes(&served) {
