@@ -6,7 +6,10 @@ mod support;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 use support::{Sandboxd, install};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn standard_streams_can_be_opened_by_name() {
@@ -17,6 +20,44 @@ fn standard_streams_can_be_opened_by_name() {
             record.is("success").says("asked\n");
             record.must(record.stderr() == "told", "stderr `told`");
         }
+    }
+}
+
+#[test]
+fn input_is_passed_on_as_it_comes_and_as_it_is_read() {
+    let echo =
+        "import sys\nfor line in sys.stdin:\n    print('heard', line.strip(), flush=True)\nprint('end')";
+    for who in Sandboxd::everybody() {
+        for how in ["", "--warm"] {
+            let mut talk = who.run("python", echo).options("--stdin - --timeout 20s").options(how).start();
+            for word in ["one", "two"] {
+                talk.types(format!("{word}\n").as_bytes());
+                talk.until_it_says(&format!("heard {word}\n"));
+            }
+            talk.type_in(b"three\n".to_vec());
+            talk.out(PATIENCE).exits(0).says("heard one\nheard two\nheard three\nend\n");
+            // Who has read enough does not wait for the rest, and nobody has to have typed anything.
+            let mut one = who.run("python", "print(input())").options("--stdin -").options(how).start();
+            one.types(b"first\nsecond");
+            one.until_it_says("first\n");
+            one.until_it_ends(PATIENCE);
+            let mut none = who.run("python", "print('none')").options("--stdin -").options(how).start();
+            none.until_it_ends(PATIENCE);
+        }
+    }
+}
+
+#[test]
+fn input_may_be_larger_than_anybodys_memory() {
+    let code = "import sys\nn = 0\nwhile piece := sys.stdin.buffer.read(1 << 16): n += len(piece)\nprint(n)";
+    let who = Sandboxd::plain();
+    let folder = who.folder();
+    let path = who.write(&folder.path().join("much"), "");
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(300_000_000).unwrap();
+    let input = format!("@{}", path.display());
+    for how in ["", "--warm"] {
+        let run = who.run("python", code).arg("--stdin", &input).options("--memory 64M --timeout 60s");
+        run.options(how).json().is("success").says("300000000\n");
     }
 }
 

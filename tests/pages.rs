@@ -60,7 +60,20 @@ fn help_names_every_option_and_the_version_is_one_line() {
     version
         .exits(0)
         .must(version.text().starts_with("sandboxd ") && version.text().lines().count() == 1, "one line");
-    for command in ["run", "serve", "languages", "doctor", "demo", "config", "completions", "man"] {
+    for command in [
+        "run",
+        "serve",
+        "session",
+        "template",
+        "key",
+        "top",
+        "languages",
+        "doctor",
+        "demo",
+        "config",
+        "completions",
+        "man",
+    ] {
         let top = who.command(["--help"]).out();
         top.exits(0).must(top.text().contains(command), command);
         who.command([command, "--help"]).out().exits(0).is_quiet();

@@ -51,6 +51,11 @@ impl Running {
         }
     }
 
+    /// Types this, and may go on.
+    pub(crate) fn types(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
     /// Waits until standard output contains these words.
     pub(crate) fn until_it_says(&self, words: &str) {
         self.until(&self.stdout, words);
@@ -84,6 +89,15 @@ impl Running {
         let named = |pid: &u32| host::status(*pid, "Name").as_deref() == Some(name);
         while !host::descendants(self.pid()).iter().any(named) {
             assert!(Instant::now() < deadline, "`{name}` never ran: {}\n{}", self.shown, text(&self.stderr));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until it ends, while whoever types to it does not hang up.
+    pub(crate) fn until_it_ends(&mut self, patience: Duration) {
+        let deadline = self.began + patience;
+        while self.is_running() {
+            assert!(Instant::now() < deadline, "it does not end: {}", self.shown);
             std::thread::sleep(Duration::from_millis(5));
         }
     }

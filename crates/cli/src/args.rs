@@ -1,7 +1,12 @@
 //! What can be typed. No logic: `run --help` is written here.
 
+pub(crate) mod remote;
+pub(crate) mod session;
+
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
+use remote::{KeyArgs, TemplateArgs, TopArgs};
+use session::SessionArgs;
 use std::path::PathBuf;
 
 /// Run untrusted code safely, now
@@ -21,6 +26,7 @@ Examples:
   sandboxd run script.rb -- one two         a file, with arguments
   sandboxd run -l bash -c 'curl example.org'    fails: there is no network inside
   sandboxd serve                            the REST API, on this machine only
+  sandboxd session create --id demo         a sandbox of it that stays
   sandboxd demo                             hello in every language of this host
   sandboxd doctor                           what this host offers, and how to get more";
 
@@ -40,6 +46,20 @@ pub(crate) enum Command {
     /// is used instead of --host and --port.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    /// Use sessions of a server: make them, run programs in them, fetch and send files
+    ///
+    /// A session is a sandbox that stays: its workspace is kept from one program to the next. `sandboxd serve` has to
+    /// run, here or elsewhere.
+    #[command(after_help = session::EXAMPLES)]
+    Session(SessionArgs),
+    /// See and change what sessions of a server are made from
+    Template(TemplateArgs),
+    /// Make, list and revoke keys of a server
+    Key(KeyArgs),
+    /// Watch what a server does: sessions, programs that run, sandboxes that wait
+    ///
+    /// `q` or Ctrl-C ends it. What it shows is what the token may see.
+    Top(TopArgs),
     /// List languages: version, and whether this host has them
     Languages {
         /// Print JSON
@@ -349,12 +369,14 @@ pub(crate) enum BenchPart {
     Memory,
     /// Part: how soon after its time a program is dead
     Deadline,
+    /// Part: a run through the server, without and with a million records of earlier ones
+    Server,
 }
 
 impl BenchPart {
     pub(crate) fn is_program(self) -> bool {
-        use BenchPart::{Deadline, Latency, Load, Memory};
-        !matches!(self, Latency | Load | Memory | Deadline)
+        use BenchPart::{Deadline, Latency, Load, Memory, Server};
+        !matches!(self, Latency | Load | Memory | Deadline | Server)
     }
 }
 
@@ -368,7 +390,8 @@ pub(crate) enum ModeArg {
     Evaluate,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum NetworkArg {
     /// Nothing but itself
     None,

@@ -14,6 +14,7 @@ mod page;
 mod peers;
 mod program;
 mod results;
+mod server;
 mod statistics;
 mod targets;
 mod usage;
@@ -43,6 +44,8 @@ struct Effort {
     fillings: usize,
     /// How long memory may take to be given back between them.
     settling: Duration,
+    /// Records of earlier runs that a server has.
+    records: usize,
 }
 
 impl Effort {
@@ -53,6 +56,7 @@ impl Effort {
             stretches: 3,
             fillings: 3,
             settling: Duration::from_secs(20),
+            records: 1_000_000,
         }
     }
 
@@ -64,6 +68,7 @@ impl Effort {
             stretches: 1,
             fillings: 1,
             settling: Duration::from_secs(1),
+            records: 2_000,
         }
     }
 }
@@ -97,6 +102,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode> {
         (BenchPart::Load, load::steps, load::measure),
         (BenchPart::Memory, memory::steps, memory::measure),
         (BenchPart::Deadline, deadline::steps, deadline::measure),
+        (BenchPart::Server, server::steps, server::measure),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|(part, ..)| wanted.has(*part)).collect();
     bench.bar.set_length(parts.iter().map(|(_, steps, _)| steps(&bench, &programs)).sum());

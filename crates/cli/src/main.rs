@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod languages;
 mod page;
+mod remote;
 mod report;
 mod run;
 mod serve;
@@ -44,6 +45,10 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(options) => run::run(*options, engine),
         Command::Serve(options) => serve::run(options),
+        Command::Session(options) => remote::session(options),
+        Command::Template(options) => remote::template(options),
+        Command::Key(options) => remote::key(options),
+        Command::Top(options) => remote::top(options),
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),

@@ -25,9 +25,6 @@ pub(crate) fn manual() -> Result<ExitCode> {
     top.render_description_section(&mut page)?;
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         section(&mut page, sub, sub.get_name())?;
-        for part in sub.get_subcommands().filter(|part| part.get_name() != "help") {
-            section(&mut page, part, &format!("{} {}", sub.get_name(), part.get_name()))?;
-        }
     }
     writeln!(page, ".SH ENVIRONMENT")?;
     for (name, meaning) in VARIABLES {
@@ -36,7 +33,7 @@ pub(crate) fn manual() -> Result<ExitCode> {
     print(&page)
 }
 
-/// What there is to say about one command.
+/// What there is to say about one command, and about those below it.
 fn section(page: &mut Vec<u8>, command: &clap::Command, name: &str) -> Result<()> {
     writeln!(page, ".SH \"SANDBOXD {}\"", name.to_uppercase())?;
     let man = clap_mangen::Man::new(command.clone());
@@ -46,6 +43,9 @@ fn section(page: &mut Vec<u8>, command: &clap::Command, name: &str) -> Result<()
     man.render_options_section(&mut body)?;
     // Sections of a command are sub-sections of the page.
     page.extend(String::from_utf8_lossy(&body).replace(".SH ", ".SS ").into_bytes());
+    for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+        section(page, part, &format!("{name} {}", part.get_name()))?;
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Errors as people see them: one line of what, one of what to do.
 
+use crate::remote::RemoteError;
 use crate::{INTERRUPTED, MISUSE, OURS};
 use anstream::eprintln;
 use engine::EngineError;
@@ -11,14 +12,19 @@ use std::process::ExitCode;
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<EngineError>();
     let server = error.downcast_ref::<ServerError>();
+    let remote = error.downcast_ref::<RemoteError>();
     let message = format!("{error:#}");
-    let hint =
-        known.and_then(EngineError::hint).map(str::to_owned).or_else(|| server.and_then(ServerError::hint));
+    let hint = known
+        .and_then(EngineError::hint)
+        .or_else(|| remote.and_then(RemoteError::hint))
+        .map(str::to_owned)
+        .or_else(|| server.and_then(ServerError::hint));
     complain(message.trim(), hint.as_deref());
     match known {
         _ if matches!(server, Some(ServerError::Remote { .. } | ServerError::Token(_))) => {
             ExitCode::from(MISUSE)
         }
+        _ if remote.is_some_and(RemoteError::is_misuse) => ExitCode::from(MISUSE),
         Some(EngineError::Cancelled) => ExitCode::from(INTERRUPTED),
         Some(EngineError::Invalid { .. }) => ExitCode::from(MISUSE),
         _ if error.downcast_ref::<std::io::Error>().is_some() => ExitCode::from(MISUSE),

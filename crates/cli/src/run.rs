@@ -1,7 +1,8 @@
 //! `sandboxd run`: a program from the command line into a sandbox, its output live on the terminal.
 
 mod artifacts;
-mod request;
+pub(crate) mod ending;
+pub(crate) mod request;
 
 use crate::args::{ModeArg, RunArgs};
 use crate::{report, settings, show};
@@ -66,8 +67,9 @@ pub(crate) fn run(args: RunArgs, engine: Option<Engine>) -> Result<ExitCode> {
             epilogue(&execution, &args);
         }
     }
+    let code = ending::exit_code(execution.status, execution.exit_code, execution.signal);
     // At once: there is nothing left to take down but memory, which the kernel does better.
-    std::process::exit(i32::from(exit_code(&execution)))
+    std::process::exit(i32::from(code))
 }
 
 async fn execute(engine: &Engine, request: &Request, args: &RunArgs) -> Result<Execution> {
@@ -221,7 +223,7 @@ fn epilogue(execution: &Execution, args: &RunArgs) {
     let said = execution.status == Status::Failed && args.mode == ModeArg::Script;
     let worth_it = execution.status != Status::Success && !said;
     if let (true, Some(error)) = (worth_it, &execution.error) {
-        report::complain(&error.message, hint(execution));
+        report::complain(&error.message, ending::hint(execution.status));
     }
     for (cut, name) in [(execution.stdout_truncated, "stdout"), (execution.stderr_truncated, "stderr")] {
         if cut {
@@ -231,18 +233,6 @@ fn epilogue(execution: &Execution, args: &RunArgs) {
     if args.metrics {
         eprintln!("{}", table(execution));
     }
-}
-
-fn hint(execution: &Execution) -> Option<&'static str> {
-    Some(match execution.status {
-        Status::TimedOut => "`--timeout` allows more time",
-        Status::CpuLimit => "`--cpu-time` allows more CPU time",
-        Status::OutOfMemory => "`--memory` allows more memory",
-        Status::ProcessLimit => "`--pids` allows more processes",
-        Status::DiskLimit => "`--disk` allows more storage, `--inodes` more files",
-        Status::InfraError => "`sandboxd doctor` says what this host offers",
-        _ => return None,
-    })
 }
 
 fn table(execution: &Execution) -> comfy_table::Table {
@@ -277,21 +267,4 @@ fn table(execution: &Execution) -> comfy_table::Table {
         table.add_row([name.to_owned(), value]);
     }
     table
-}
-
-/// The program's own code, or the one people know for what ended it.
-fn exit_code(execution: &Execution) -> u8 {
-    let of_signal = |signal: i32| 128u8.saturating_add(signal as u8);
-    match execution.status {
-        Status::TimedOut | Status::CpuLimit => 124,
-        Status::OutOfMemory => 137,
-        Status::Cancelled => crate::INTERRUPTED,
-        Status::StartFailed | Status::InfraError => crate::OURS,
-        Status::OutputLimit => 153,
-        _ => match (execution.exit_code, execution.signal) {
-            (Some(code), _) => code as u8,
-            (None, Some(signal)) => of_signal(signal),
-            (None, None) => crate::OURS,
-        },
-    }
 }

@@ -127,6 +127,8 @@ fn control(settings: &Settings) -> ControlSettings {
         retry_base: executions.retry_base,
         retry_factor: executions.retry_factor,
         retry_max: executions.retry_max,
+        breaker_failures: executions.breaker_failures,
+        breaker_rest: executions.breaker_rest,
         retention: retention.ages(),
         sweep_interval: retention.sweep_interval,
         defaults: Defaults {
@@ -136,6 +138,7 @@ fn control(settings: &Settings) -> ControlSettings {
             profile: isolation.profile,
             allow_weaker: isolation.allow_weaker.clone(),
         },
+        allow_host_network: isolation.allow_host_network,
     }
 }
 

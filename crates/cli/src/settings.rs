@@ -6,13 +6,15 @@ use engine::limits::{Ceiling, bytes, cores, duration};
 use std::path::PathBuf;
 
 /// Every variable that is looked at, with what it means. The manual page lists them.
-pub(crate) const VARIABLES: [(&str, &str); 12] = [
+pub(crate) const VARIABLES: [(&str, &str); 14] = [
     ("SANDBOXD_EXECUTOR", "program that runs inside sandboxes, instead of the one beside `sandboxd`"),
     (
         "SANDBOXD_CACHE_DIR",
         "where prepared roots and compiled programs are kept, instead of ~/.cache/sandboxd",
     ),
     ("SANDBOXD_CONFIG", "file with the settings of the server; `sandboxd config` says which there are"),
+    ("SANDBOXD_SERVER", "server that `session`, `template`, `key` and `top` talk to, as `--server`"),
+    ("SANDBOXD_TOKEN", "token they show it, as `--token`, where nobody sees it in the list of processes"),
     ("SANDBOXD_MAX_TIMEOUT", "longest wall time a run may ask for, instead of 1h"),
     ("SANDBOXD_MAX_MEMORY", "most memory a run may ask for, instead of the host's"),
     ("SANDBOXD_MAX_CPUS", "most cores a run may ask for, instead of the host's"),

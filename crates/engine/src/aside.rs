@@ -40,6 +40,8 @@ pub(crate) struct Aside {
     asks: Option<mpsc::Receiver<Ask>>,
     pending: HashMap<u32, (oneshot::Sender<Answer>, Vec<u8>)>,
     last: u32,
+    /// Whether nothing shall go on at the moment.
+    pub(crate) paused: bool,
 }
 
 impl Aside {
@@ -53,8 +55,14 @@ impl Aside {
         let Some(asks) = asks else { return std::future::pending().await };
         match asks.recv().await {
             Some(Ask::File { op, content, answer }) => Told::File(self.ask(op, content, answer)),
-            Some(Ask::Pause) => Told::Pause,
-            Some(Ask::Resume) => Told::Resume,
+            Some(Ask::Pause) => {
+                self.paused = true;
+                Told::Pause
+            }
+            Some(Ask::Resume) => {
+                self.paused = false;
+                Told::Resume
+            }
             None => {
                 self.asks = None;
                 std::future::pending().await

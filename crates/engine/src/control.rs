@@ -5,11 +5,13 @@
 //! remembers.
 
 mod archive;
+mod breaker;
 mod error;
 mod executions;
 mod files;
 mod live;
 mod named;
+mod nodes;
 mod program;
 mod reconcile;
 mod running;
@@ -24,13 +26,16 @@ pub use error::ControlError;
 pub use executions::{Accepted, Done, Follow};
 pub use files::{FileList, OpenFile, Upload};
 pub use live::{Happening, What};
+pub use nodes::{NodeLoad, NodeSpec, NodeView};
 pub use program::{Defaults, Mode, Program, ProgramFile};
+pub use reconcile::Checked;
 pub use session::{NewSession, SessionSpec, SessionView};
 pub use templates::TemplateSpec;
 pub use turns::Bounds;
 
 use crate::Engine;
-use crate::storage::{Retention, Store};
+use crate::storage::{NodeStatus, Retention, Store};
+use breaker::Breaker;
 use live::Live;
 use session::LiveSession;
 use std::collections::{HashMap, VecDeque};
@@ -81,12 +86,18 @@ pub struct ControlSettings {
     pub retry_factor: f64,
     /// And never longer than this.
     pub retry_max: Duration,
+    /// Sandboxes that cannot be made in a row before none is tried for a while.
+    pub breaker_failures: u32,
+    /// How long that is.
+    pub breaker_rest: Duration,
     /// How long things are kept.
     pub retention: Retention,
     /// How often what is old is removed.
     pub sweep_interval: Duration,
     /// What programs get that do not ask for something else.
     pub defaults: Defaults,
+    /// Whether sessions may ask for the network of this host.
+    pub allow_host_network: bool,
 }
 
 impl Default for ControlSettings {
@@ -109,6 +120,8 @@ impl Default for ControlSettings {
             retry_base: Duration::from_secs(1),
             retry_factor: 2.0,
             retry_max: Duration::from_secs(10),
+            breaker_failures: 5,
+            breaker_rest: Duration::from_secs(10),
             retention: Retention {
                 executions: days(30),
                 sessions: days(30),
@@ -117,6 +130,7 @@ impl Default for ControlSettings {
             },
             sweep_interval: Duration::from_secs(300),
             defaults: Defaults::default(),
+            allow_host_network: false,
         }
     }
 }
@@ -144,6 +158,7 @@ pub struct ControlPlane {
     store: Arc<Store>,
     settings: ControlSettings,
     turns: Arc<Turns>,
+    breaker: Breaker,
     live: Mutex<Executions>,
     sessions: Mutex<Sessions>,
     ending: watch::Sender<bool>,
@@ -171,11 +186,13 @@ impl ControlPlane {
         settings: ControlSettings,
     ) -> Result<Arc<ControlPlane>, ControlError> {
         let turns = Turns::new(settings.max_running, settings.max_queued);
+        let breaker = Breaker::new("native", settings.breaker_failures, settings.breaker_rest);
         let plane = Arc::new(ControlPlane {
             engine,
             store,
             settings,
             turns,
+            breaker,
             live: Mutex::default(),
             sessions: Mutex::default(),
             ending: watch::Sender::new(false),
@@ -207,6 +224,11 @@ impl ControlPlane {
         Load { running, queued, sessions: locked(&self.sessions).live.len() }
     }
 
+    /// Why no sandboxes are made at the moment, while that is so.
+    pub fn resting(&self) -> Option<String> {
+        self.breaker.resting()
+    }
+
     /// Ends: what runs is cancelled, and workspaces of sessions are saved. What was only submitted is run by the next
     /// one.
     pub async fn end(self: &Arc<ControlPlane>) {
@@ -220,6 +242,8 @@ impl ControlPlane {
         };
         let _ = tokio::time::timeout(Duration::from_secs(5), over).await;
         self.stop_all_sessions("the server ended").await;
+        // Whoever reads it finds out by its silence otherwise.
+        let _ = self.tell_of(&NodeView { status: NodeStatus::Offline, ..self.this_node() }).await;
     }
 
     fn is_ending(&self) -> bool {
@@ -230,7 +254,9 @@ impl ControlPlane {
     async fn look_after(self: Arc<ControlPlane>) {
         let mut ending = self.ending.subscribe();
         let mut swept = Instant::now();
+        let mut told = 0;
         loop {
+            self.beat(&mut told).await;
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => return,
                 () = tokio::time::sleep(LOOK) => {}

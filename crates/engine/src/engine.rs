@@ -29,11 +29,15 @@ use request::checked;
 use run::Run;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How long after its time an executor that has not ended its job is helped.
 const OVERTIME: Duration = Duration::from_millis(100);
+/// How long an answer takes to be stored and sent.
+const ANSWERED: Duration = Duration::from_millis(2);
 
 /// Something that happened while a program ran.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +75,8 @@ pub struct Engine {
     native: Arc<Native>,
     process: Process,
     pool: Option<Arc<Pool>>,
+    /// Programs that run.
+    in_flight: AtomicUsize,
 }
 
 impl std::fmt::Debug for Engine {
@@ -88,6 +94,7 @@ impl Engine {
             native: Arc::new(Native::new(executor.clone())),
             process: Process::new(executor),
             pool: None,
+            in_flight: AtomicUsize::new(0),
         }
     }
 
@@ -168,6 +175,7 @@ impl Engine {
         request: &Request,
         events: &mpsc::Sender<Event>,
     ) -> Result<Execution, EngineError> {
+        let _running = Running::new(&self.in_flight);
         let runtime = self.catalogue.by_name(&request.language)?;
         self.catalogue.offers(runtime, &request.mode)?;
         let limits = Limits::resolve(request.wanted()?, runtime.limits(), &self.ceiling)?;
@@ -246,7 +254,7 @@ impl Engine {
             // It is destroyed, and replaced, when nobody waits for that.
             (Start::Ready, Some(lease)) => {
                 let usage = self.counted(&heard, &id).await;
-                later((stream, lease));
+                self.later((stream, lease));
                 usage
             }
             (_, Some(lease)) => {
@@ -293,9 +301,33 @@ impl Engine {
         }
         Ok(dirs)
     }
+
+    /// Lets go of something once whoever waits for us has been answered. To take a sandbox down and make the next one
+    /// keeps all cores of a small machine busy, so where nobody else waits it is left until the answer is stored and
+    /// sent.
+    fn later(&self, what: impl Send + 'static) {
+        let alone = self.in_flight.load(Relaxed) <= 1;
+        tokio::spawn(async move {
+            if alone {
+                tokio::time::sleep(ANSWERED).await;
+            }
+            drop(what);
+        });
+    }
 }
 
-/// Lets go of something once whoever waits for us has been answered.
-fn later(what: impl Send + 'static) {
-    tokio::spawn(async move { drop(what) });
+/// One program that runs.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn new(count: &'a AtomicUsize) -> Running<'a> {
+        count.fetch_add(1, Relaxed);
+        Running(count)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }

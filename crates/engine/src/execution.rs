@@ -4,10 +4,10 @@ use crate::limits::Limits;
 use crate::output::{Exact, Text};
 use jail::spec::{BoxUsage, CgroupKind, Layers, Network};
 use protocol::{Ending, JobResult};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a run ended, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Exit code 0, by itself.

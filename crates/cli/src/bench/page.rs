@@ -16,6 +16,7 @@ pub(crate) fn page(results: &Results) -> String {
     add("SEVERAL IN FLIGHT", load(results));
     add("WAITING", memory(results));
     add(&format!("BEYOND A TIME-OUT OF {TIMEOUT_MS} ms"), deadline(results));
+    add("THROUGH THE SERVER", server(results));
     add("TARGETS", targets(&results.targets));
     let mut last = absent(results);
     let machine = &results.machine;
@@ -70,6 +71,21 @@ fn latency(results: &Results) -> Option<comfy_table::Table> {
         ]);
     }
     (!results.latency.is_empty()).then_some(table)
+}
+
+fn server(results: &Results) -> Option<comfy_table::Table> {
+    let mut table = show::table(&["REQUEST", "RECORDS BEFORE", "TO BARE", "TO EMPTY", "P50", "P99"]);
+    for row in &results.server {
+        table.add_row([
+            row.title.to_owned(),
+            row.records.to_string(),
+            ratio(row.ratio_to_bare),
+            ratio(row.ratio_to_empty),
+            millis(row.times.p50_ms),
+            millis(row.times.p99_ms),
+        ]);
+    }
+    (!results.server.is_empty()).then_some(table)
 }
 
 fn load(results: &Results) -> Option<comfy_table::Table> {

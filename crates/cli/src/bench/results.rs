@@ -1,6 +1,7 @@
 //! What came of it, as programs read it.
 
 use super::candidate::Candidate;
+use super::server::Request;
 use super::statistics::Summary;
 use super::targets::Verdict;
 use crate::args::BenchPart;
@@ -15,6 +16,7 @@ pub(crate) struct Results {
     pub(crate) load: Vec<LoadRow>,
     pub(crate) memory: Vec<MemoryRow>,
     pub(crate) deadline: Vec<DeadlineRow>,
+    pub(crate) server: Vec<ServerRow>,
     /// Who could not take part in what.
     pub(crate) absent: Vec<Absent>,
     pub(crate) targets: Vec<Verdict>,
@@ -88,6 +90,20 @@ pub(crate) struct DeadlineRow {
     pub(crate) times: Summary,
 }
 
+/// A request to a server, from the first byte sent to the last one received.
+#[derive(Serialize)]
+pub(crate) struct ServerRow {
+    pub(crate) request: Request,
+    pub(crate) title: &'static str,
+    /// Records of earlier runs that the server has.
+    pub(crate) records: usize,
+    /// Of the medians.
+    pub(crate) ratio_to_bare: f64,
+    pub(crate) ratio_to_empty: f64,
+    #[serde(flatten)]
+    pub(crate) times: Summary,
+}
+
 #[derive(Serialize)]
 pub(crate) struct Absent {
     pub(crate) part: &'static str,
@@ -113,6 +129,7 @@ impl Results {
             load: Vec::new(),
             memory: Vec::new(),
             deadline: Vec::new(),
+            server: Vec::new(),
             absent: Vec::new(),
             targets: Vec::new(),
         })

@@ -2,6 +2,7 @@
 
 use super::candidate::Candidate;
 use super::results::Results;
+use super::server::Request;
 use crate::args::BenchPart;
 use Candidate::{Bare, Bubblewrap, Cold, Miss, Rehearsed, Runc, Warm};
 use serde::Serialize;
@@ -24,6 +25,8 @@ enum Figure {
     Throughput(BenchPart),
     /// Sandboxes that wait in a gibibyte.
     Density(BenchPart),
+    /// Median of one request, the median of another being 1.
+    Asked(Request, Request),
 }
 
 #[derive(Clone, Copy)]
@@ -34,10 +37,10 @@ enum Bound {
 
 use BenchPart::{Bash, Node, Pandas, Python};
 use Bound::{AtLeast, AtMost};
-use Figure::{Density, Later, Median, Tail, Throughput};
+use Figure::{Asked, Density, Later, Median, Tail, Throughput};
 
 #[rustfmt::skip]
-const TARGETS: [Target; 13] = [
+const TARGETS: [Target; 16] = [
     Target { what: "warm Python, to bare",               figure: Median(Python, Warm, Bare),     bound: AtMost(0.02) },
     Target { what: "warm Python, p99 to bare p50",       figure: Tail(Python, Warm, Bare),       bound: AtMost(0.10) },
     Target { what: "warm pandas, to bare",               figure: Median(Pandas, Warm, Bare),     bound: AtMost(0.012) },
@@ -51,6 +54,9 @@ const TARGETS: [Target; 13] = [
     Target { what: "cold Bash, to runc",                 figure: Median(Bash, Cold, Runc),       bound: AtMost(0.2) },
     Target { what: "Python waiting in a GiB",            figure: Density(Python),                bound: AtLeast(1000.0) },
     Target { what: "pandas waiting in a GiB",            figure: Density(Pandas),                bound: AtLeast(500.0) },
+    Target { what: "warm Python by REST, to bare",       figure: Asked(Request::Execute, Request::Bare), bound: AtMost(0.04) },
+    Target { what: "the same, to an empty request",      figure: Asked(Request::Execute, Request::Empty), bound: AtMost(3.5) },
+    Target { what: "with a million records, to none",    figure: Asked(Request::ExecuteAfterMany, Request::Execute), bound: AtMost(1.1) },
 ];
 
 /// A target, and what was measured.
@@ -106,6 +112,13 @@ impl Figure {
                     rows.map(|row| row.runs_per_second).max_by(f64::total_cmp)
                 };
                 Some(most(Warm)? / most(Bare)?)
+            }
+            Asked(of, to) => {
+                let median = |wanted: Request| {
+                    let row = results.server.iter().find(|row| row.request == wanted);
+                    row.map(|row| row.times.p50_ms)
+                };
+                Some(median(of)? / median(to)?)
             }
             Density(program) => {
                 results.memory.iter().find(|row| row.program == program).and_then(|row| row.per_gib)

@@ -27,7 +27,7 @@ const BREATH: usize = 256 << 10;
 const LITTLE: u64 = 64 << 10;
 
 pub(super) fn build(args: &RunArgs, catalogue: &Catalogue) -> Result<Request> {
-    let (path, content) = program(args)?;
+    let (path, content) = program(args.code.as_deref(), args.file.as_deref())?;
     let language = match &args.language {
         Some(name) => name.clone(),
         None => guess(&path, &content, catalogue)?,
@@ -76,11 +76,11 @@ pub(super) fn build(args: &RunArgs, catalogue: &Catalogue) -> Result<Request> {
 }
 
 /// Name and content of the program. Code without a file has no name yet.
-fn program(args: &RunArgs) -> Result<(String, Vec<u8>)> {
-    if let Some(code) = &args.code {
-        return Ok((String::new(), code.clone().into_bytes()));
+pub(crate) fn program(code: Option<&str>, file: Option<&Path>) -> Result<(String, Vec<u8>)> {
+    if let Some(code) = code {
+        return Ok((String::new(), code.as_bytes().to_vec()));
     }
-    let path = args.file.as_deref().unwrap_or(Path::new("-"));
+    let path = file.unwrap_or(Path::new("-"));
     if path == Path::new("-") {
         return Ok((String::new(), read("file", &mut std::io::stdin().lock(), "standard input")?));
     }
@@ -89,7 +89,7 @@ fn program(args: &RunArgs) -> Result<(String, Vec<u8>)> {
     Ok((name.to_owned(), content))
 }
 
-fn guess(path: &str, content: &[u8], catalogue: &Catalogue) -> Result<String> {
+pub(crate) fn guess(path: &str, content: &[u8], catalogue: &Catalogue) -> Result<String> {
     match catalogue.by_file(Path::new(path), content) {
         Some(runtime) => Ok(runtime.name.clone()),
         None if path.is_empty() => Ok(USUAL.into()),
@@ -139,7 +139,7 @@ fn event(args: &RunArgs) -> Result<Option<Vec<u8>>> {
     }
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(field: &str, text: &[u8]) -> Result<T> {
+pub(crate) fn parsed<T: serde::de::DeserializeOwned>(field: &str, text: &[u8]) -> Result<T> {
     serde_json::from_slice(text).map_err(|e| {
         let shape = if field == "context" { "an object of JSON" } else { "JSON" };
         EngineError::invalid(field, format!("it is not {shape}: {e}"))
@@ -149,7 +149,7 @@ fn parsed<T: serde::de::DeserializeOwned>(field: &str, text: &[u8]) -> Result<T>
 }
 
 /// `NAME=PATH` or `PATH`; a directory stands for everything in it.
-fn add(text: &str, files: &mut Vec<SourceFile>) -> Result<()> {
+pub(crate) fn add(text: &str, files: &mut Vec<SourceFile>) -> Result<()> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) => (name.to_owned(), Path::new(path)),
         None => {
@@ -190,7 +190,7 @@ fn add_below(name: &str, path: &Path, files: &mut Vec<SourceFile>) -> Result<()>
     Ok(())
 }
 
-fn variable(text: &str) -> Result<(String, String)> {
+pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         EngineError::invalid("env", format!("`{text}` has no value")).with_hint("write it as `NAME=VALUE`")
     })?;
@@ -241,7 +241,7 @@ fn pass_on(mut from: impl Read, name: &str, fill: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-fn read_file(field: &str, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read_file(field: &str, path: &Path) -> Result<Vec<u8>> {
     read(field, &mut open_file(field, path)?.0, &path.display().to_string())
 }
 
@@ -257,7 +257,7 @@ fn open_file(field: &str, path: &Path) -> Result<(std::fs::File, Option<u64>)> {
     Ok((file, meta.is_file().then_some(meta.len())))
 }
 
-fn read(field: &str, from: &mut impl Read, name: &str) -> Result<Vec<u8>> {
+pub(crate) fn read(field: &str, from: &mut impl Read, name: &str) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(MOST_INPUT + 1).read_to_end(&mut content).with_context(|| name.to_owned())?;
     if content.len() as u64 > MOST_INPUT {

@@ -65,8 +65,11 @@ impl ControlPlane {
             created_at: now(),
             request: Json::of(&program.brief())?,
         };
-        let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
-        self.run_at_once(Order { ground, request, submission }, ticket).await
+        if let Ground::Fresh = ground {
+            self.breaker.pass()?;
+        }
+        let way = self.way(&ground, (&caller.tenant, &caller.bounds), self.settings.session_queue)?;
+        self.run_at_once(Order { ground, request, submission }, way).await
     }
 
     /// Stores a program that is to be run, and has it run when it is its turn.
@@ -80,7 +83,7 @@ impl ControlPlane {
         let ground = self.ground(caller, session).await?;
         let request = self.request(caller, &ground, &program)?;
         let language = self.engine.check(&request)?;
-        let ticket = self.turns.ask(&caller.tenant, &caller.bounds)?;
+        let way = self.way(&ground, (&caller.tenant, &caller.bounds), self.settings.session_queue)?;
         let (id, created_at) = (new_id(), now());
         let asked = Json::of(&program)?;
         let claim = match key {
@@ -107,7 +110,7 @@ impl ControlPlane {
                 let id = submission.id.clone();
                 let live = self.enlist(&submission, caller.tenant.clone());
                 let order = Order { ground, request, submission };
-                tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                tokio::spawn(self.clone().run_submitted(order, way, live, program.idempotent));
                 Ok(Accepted { id, created_at, replayed: false })
             }
             Claimed::Before { made, at } => Ok(Accepted { id: made, created_at: at, replayed: true }),

@@ -5,19 +5,65 @@
 
 use super::error::ControlError;
 use super::program::Program;
-use super::running::{Ground, Order, failed};
+use super::running::{Ground, Order, Way, failed};
 use super::turns::Bounds;
 use super::{Caller, ControlPlane, now};
-use crate::Status;
 use crate::storage::{
     ExecutionStatus, Progress, Session, SessionMode, SessionStatus, StoreError, StoredExecution,
 };
+use crate::{FileOp, Status};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is found is looked at in pieces of this many.
 const PIECE: usize = 100;
 
+/// How long a sandbox may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What came of looking at every session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Sessions that have a sandbox here.
+    pub healthy: usize,
+    /// Those whose sandbox was gone and that have another one with their saved workspace now.
+    pub recovered: usize,
+    /// Why others have none.
+    pub errors: Vec<String>,
+}
+
 impl ControlPlane {
+    /// Looks at every session of this node. One whose sandbox is gone gets another one.
+    pub async fn check_sessions(self: &Arc<ControlPlane>) -> Checked {
+        let mut checked = Checked::default();
+        for live in self.all_live_sessions() {
+            // Its PID 1 answers, whatever it answers.
+            let question = FileOp::Stat { path: ".".into() };
+            let answers = tokio::time::timeout(PATIENCE, live.sandbox.file(question, None)).await;
+            if matches!(answers, Ok(Ok(_))) {
+                checked.healthy += 1;
+                continue;
+            }
+            self.close(&live).await;
+            let row = live.row();
+            let lost = self
+                .store
+                .move_session(&row, SessionStatus::Failed, now(), Some("its sandbox is gone"))
+                .await;
+            let caller = Caller { tenant: row.owner.as_str().into(), bounds: Bounds::default() };
+            let again = match lost {
+                // Whoever noticed it before us has stored it.
+                Ok(()) | Err(StoreError::Conflict { .. }) => self.session_to_use(&caller, &row.id).await,
+                Err(error) => Err(error.into()),
+            };
+            match again {
+                Ok(_) => checked.recovered += 1,
+                Err(error) => checked.errors.push(format!("{}: {error}", row.id)),
+            }
+        }
+        checked
+    }
+
     pub(super) async fn reconcile(self: &Arc<ControlPlane>) -> Result<(), ControlError> {
         self.reconcile_sessions().await?;
         self.reconcile_executions().await
@@ -104,9 +150,9 @@ impl ControlPlane {
         if let (true, Ok(program)) = (again, program) {
             let caller = Caller { tenant: found.submission.owner.as_str().into(), bounds: Bounds::default() };
             match self.prepare_again(&caller, &found, &program).await {
-                Ok((order, ticket)) => {
+                Ok((order, way)) => {
                     let live = self.enlist(&found.submission, caller.tenant.clone());
-                    tokio::spawn(self.clone().run_submitted(order, ticket, live, program.idempotent));
+                    tokio::spawn(self.clone().run_submitted(order, way, live, program.idempotent));
                     return Ok(());
                 }
                 Err(error) => return self.give_up(&found, &error.to_string()).await,
@@ -120,7 +166,7 @@ impl ControlPlane {
         caller: &Caller,
         found: &StoredExecution,
         program: &Program,
-    ) -> Result<(Order, super::turns::Ticket), ControlError> {
+    ) -> Result<(Order, Way), ControlError> {
         let ground = match &found.submission.session_id {
             Some(id) => Ground::Session(self.session_to_use(caller, id).await?),
             None => Ground::Fresh,
@@ -131,8 +177,8 @@ impl ControlPlane {
         };
         let request = program.request(&caller.tenant, &defaults)?;
         let bounds = Bounds { queued: usize::MAX, cpu_seconds_per_hour: None, ..caller.bounds };
-        let ticket = self.turns.ask(&caller.tenant, &bounds)?;
-        Ok((Order { ground, request, submission: found.submission.clone() }, ticket))
+        let way = self.way(&ground, (&caller.tenant, &bounds), usize::MAX)?;
+        Ok((Order { ground, request, submission: found.submission.clone() }, way))
     }
 
     async fn give_up(&self, found: &StoredExecution, why: &str) -> Result<(), ControlError> {

@@ -3,8 +3,8 @@
 use super::error::ControlError;
 use super::executions::Done;
 use super::live::{Live, What};
-use super::session::LiveSession;
-use super::turns::{Ticket, Turn};
+use super::session::{LiveSession, Place, Seat};
+use super::turns::{Bounds, Reservation, Ticket, Turn};
 use super::{ControlPlane, locked, now};
 use crate::storage::{ExecutionStatus, Json, Outcome, StoreError, Submission};
 use crate::{EngineError, Event, Execution, Request, Status};
@@ -34,16 +34,38 @@ pub(crate) struct Order {
 const STORE_TRIES: u32 = 5;
 
 impl ControlPlane {
+    /// What a program on this ground waits for. Whether it may is known at once.
+    pub(super) fn way(
+        &self,
+        ground: &Ground,
+        (tenant, bounds): (&Arc<str>, &Bounds),
+        session_queue: usize,
+    ) -> Result<Way, ControlError> {
+        Ok(match ground {
+            Ground::Fresh => Way::Turn(self.turns.ask(tenant, bounds)?),
+            Ground::Session(session) => {
+                Way::Session(session.place(session_queue)?, self.turns.reserve(tenant, bounds)?)
+            }
+        })
+    }
+
     /// Runs a program for somebody who waits for it.
     pub(super) async fn run_at_once(
         self: &Arc<ControlPlane>,
         order: Order,
-        ticket: Ticket,
+        way: Way,
     ) -> Result<Done, ControlError> {
-        let seat = order.ground.enter(self.settings.session_queue).await?;
-        let mut meter = Meter::new(ticket.turn().await?, &order.request);
-        let (execution, _) = self.run(&order, None).await;
-        let mut execution = execution?;
+        let (seat, turn) = way.wait(&order.ground).await?;
+        let mut meter = Meter::new(turn, &order.request);
+        let mut attempt = 1;
+        let mut execution = loop {
+            let (done, begun) = self.run(&order, None).await;
+            if begun || !has_broken(&done) || attempt >= self.settings.retry_attempts {
+                break done?;
+            }
+            tokio::time::sleep(self.pause_after(attempt)).await;
+            attempt += 1;
+        };
         meter.charge(&execution);
         drop(seat);
         execution.execution_id.clone_from(&order.submission.id);
@@ -66,7 +88,7 @@ impl ControlPlane {
     pub(super) async fn run_submitted(
         self: Arc<ControlPlane>,
         mut order: Order,
-        ticket: Ticket,
+        way: Way,
         live: Arc<Live>,
         idempotent: bool,
     ) {
@@ -74,7 +96,7 @@ impl ControlPlane {
         let outcome = tokio::select! {
             biased;
             () = live.cancel.cancelled(), if self.is_ending() => return,
-            outcome = self.in_turn(&order, ticket, &live, idempotent) => outcome,
+            outcome = self.in_turn(&order, way, &live, idempotent) => outcome,
         };
         // What was only submitted when we ended is the next one's.
         let Some(outcome) = outcome else { return };
@@ -85,11 +107,7 @@ impl ControlPlane {
         self.left(&order.ground).await;
     }
 
-    async fn in_turn(&self, order: &Order, ticket: Ticket, live: &Live, idempotent: bool) -> Option<Outcome> {
-        let waiting = async {
-            let seat = order.ground.enter(usize::MAX).await?;
-            Ok::<_, ControlError>((seat, ticket.turn().await?))
-        };
+    async fn in_turn(&self, order: &Order, way: Way, live: &Live, idempotent: bool) -> Option<Outcome> {
         let (seat, turn) = tokio::select! {
             biased;
             () = live.cancel.cancelled() => {
@@ -98,7 +116,7 @@ impl ControlPlane {
                 }
                 return Some(never_ran(order, Status::Cancelled, &EngineError::Cancelled));
             }
-            ready = waiting => match ready {
+            ready = way.wait(&order.ground) => match ready {
                 Ok(ready) => ready,
                 Err(error) => {
                     let why = EngineError::Broken(error.to_string());
@@ -117,11 +135,7 @@ impl ControlPlane {
             let meter_turn = &turn;
             let began = Instant::now();
             let (done, begun) = self.run(order, Some(live)).await;
-            let broke = match &done {
-                Ok(execution) => execution.status == Status::InfraError,
-                Err(error) => matches!(error, EngineError::Broken(_)),
-            };
-            let again = broke && (!begun || idempotent) && attempt < self.settings.retry_attempts;
+            let again = has_broken(&done) && (!begun || idempotent) && attempt < self.settings.retry_attempts;
             match done {
                 Ok(mut execution) if !again => {
                     meter_turn.charge(execution.metrics.cpu_time_ms);
@@ -145,17 +159,25 @@ impl ControlPlane {
             meter_turn.charge(began.elapsed().as_secs_f64() * 1000.0);
             let _ = self.store.crash(id).await;
             live.note(What::Status(ExecutionStatus::Crashed));
-            let longer = self.settings.retry_factor.max(1.0).powi(attempt as i32 - 1);
-            let pause = self.settings.retry_base.as_secs_f64() * longer;
-            let pause = Duration::try_from_secs_f64(pause).unwrap_or(self.settings.retry_max);
+            let rest = async {
+                tokio::time::sleep(self.pause_after(attempt)).await;
+                self.breaker.passed().await;
+            };
             tokio::select! {
                 () = live.cancel.cancelled() => {
                     return Some(never_ran(order, Status::Cancelled, &EngineError::Cancelled));
                 }
-                () = tokio::time::sleep(pause.min(self.settings.retry_max)) => {}
+                () = rest => {}
             }
             attempt += 1;
         }
+    }
+
+    /// How long to wait before something is tried once more.
+    fn pause_after(&self, attempt: u32) -> Duration {
+        let longer = self.settings.retry_factor.max(1.0).powi(attempt as i32 - 1);
+        let pause = self.settings.retry_base.as_secs_f64() * longer;
+        Duration::try_from_secs_f64(pause).unwrap_or(Duration::MAX).min(self.settings.retry_max)
     }
 
     /// Runs a program once. Says whether any of it was begun.
@@ -187,6 +209,14 @@ impl ControlPlane {
             tell(event, &mut begun);
         }
         begun |= done.as_ref().is_ok_and(|execution| execution.status != Status::InfraError);
+        if let Ground::Fresh = order.ground {
+            // What a program did to its sandbox says nothing about the next one.
+            match (&done, begun) {
+                (_, true) => self.breaker.worked(),
+                (Err(EngineError::Broken(why)), false) => self.breaker.failed(why),
+                _ => {}
+            }
+        }
         (done, begun)
     }
 
@@ -202,6 +232,14 @@ impl ControlPlane {
             }
             pause *= 4;
         }
+    }
+}
+
+/// Whether it was us who failed.
+fn has_broken(done: &Result<Execution, EngineError>) -> bool {
+    match done {
+        Ok(execution) => execution.status == Status::InfraError,
+        Err(error) => matches!(error, EngineError::Broken(_)),
     }
 }
 
@@ -242,26 +280,39 @@ pub(super) fn failed(submission: &Submission, status: Status, message: &str, hin
     }
 }
 
-impl Ground {
-    /// Waits until the place is free.
-    async fn enter(&self, most_waiting: usize) -> Result<Option<super::session::Seat>, ControlError> {
-        match self {
-            Ground::Fresh => Ok(None),
-            Ground::Session(session) => session.enter(most_waiting).await.map(Some),
+/// What a program waits for before it runs. Whoever has it will get there.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// A turn.
+    Turn(Ticket),
+    /// The session first: a turn is not taken from others by who could not use it yet.
+    Session(Place, Reservation),
+}
+
+impl Way {
+    async fn wait(self, ground: &Ground) -> Result<(Option<Seat>, Arc<Turn>), ControlError> {
+        let (seat, ticket) = match self {
+            Way::Turn(ticket) => (None, ticket),
+            Way::Session(place, reservation) => (Some(place.seat().await?), reservation.ask()),
+        };
+        let turn = Arc::new(ticket.turn().await?);
+        if let Ground::Session(session) = ground {
+            session.works_in(&turn);
         }
+        Ok((seat, turn))
     }
 }
 
 /// A turn whose CPU time is paid for, also when nobody waits for the end of it.
 struct Meter {
-    turn: Turn,
+    turn: Arc<Turn>,
     began: Instant,
     cores: f64,
     paid: bool,
 }
 
 impl Meter {
-    fn new(turn: Turn, request: &Request) -> Meter {
+    fn new(turn: Arc<Turn>, request: &Request) -> Meter {
         let cores = request.limits.cpu_millis.unwrap_or(1000) as f64 / 1000.0;
         Meter { turn, began: Instant::now(), cores, paid: false }
     }

@@ -2,15 +2,16 @@
 
 use super::error::ControlError;
 use super::program::Defaults;
+use super::turns::Turn;
 use super::{ControlSettings, now};
 use crate::limits::Wanted;
 use crate::storage::{Session, SessionMode, SessionStatus};
-use crate::{EngineError, Event, Execution, Request, Sandbox};
+use crate::{EngineError, Event, Execution, Network, Request, Sandbox};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -65,6 +66,9 @@ pub struct SessionSpec {
     /// Languages that will be asked for.
     #[serde(default)]
     pub languages: Vec<String>,
+    /// What it may reach, where that shall differ from what is usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// What the caller wants to find again.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
@@ -86,12 +90,14 @@ pub struct SessionView {
 /// A session that has a sandbox.
 #[derive(Debug)]
 pub(crate) struct LiveSession {
-    pub(super) row: std::sync::Mutex<Session>,
+    pub(super) row: Mutex<Session>,
     pub(super) spec: SessionSpec,
     pub(super) sandbox: Sandbox,
     defaults: Defaults,
     seats: Arc<Semaphore>,
     waiting: AtomicUsize,
+    /// The turn of its program.
+    turn: Mutex<Weak<Turn>>,
     running: Arc<AtomicUsize>,
     /// When something was last done with it, and what of that is stored.
     touched: AtomicI64,
@@ -135,12 +141,13 @@ impl LiveSession {
         };
         let at = row.last_activity_at;
         LiveSession {
-            row: std::sync::Mutex::new(row),
+            row: Mutex::new(row),
             defaults: Defaults { env, limits, ..usual.clone() },
             spec,
             sandbox,
             seats: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
+            turn: Mutex::default(),
             running: Arc::default(),
             touched: AtomicI64::new(at),
             noted: AtomicI64::new(at),
@@ -190,21 +197,39 @@ impl LiveSession {
         SessionView { session, spec: self.spec.clone(), running, queued: self.waiting.load(Relaxed) }
     }
 
-    /// Waits until those before are done. No more than so many wait.
-    pub(super) async fn enter(&self, most_waiting: usize) -> Result<Seat, ControlError> {
-        let waiting = Waiting(&self.waiting, self.waiting.fetch_add(1, Relaxed));
-        if waiting.1 >= most_waiting.max(1) && self.seats.available_permits() == 0 {
+    /// A place among those who wait for it, of which there are no more than so many.
+    pub(super) fn place(self: &Arc<LiveSession>, most_waiting: usize) -> Result<Place, ControlError> {
+        let place = Place { session: self.clone() };
+        let before = self.waiting.fetch_add(1, Relaxed);
+        if before >= most_waiting.max(1) && self.seats.available_permits() == 0 {
             return Err(ControlError::Busy {
-                why: format!("{} programs of this session wait already", waiting.1),
+                why: format!("{before} programs of this session wait already"),
                 retry_after: Duration::from_secs(1),
             });
         }
-        let permit = self.seats.clone().acquire_owned().await.map_err(|_| self.gone())?;
-        if self.is_over() {
-            return Err(self.gone());
+        Ok(place)
+    }
+
+    /// Takes note of the turn in which its program runs.
+    pub(super) fn works_in(&self, turn: &Arc<Turn>) {
+        let mut own = super::locked(&self.turn);
+        *own = Arc::downgrade(turn);
+        if self.row().status == SessionStatus::Paused {
+            turn.lend();
         }
-        self.running.fetch_add(1, Relaxed);
-        Ok(Seat { _permit: permit, running: self.running.clone() })
+    }
+
+    /// Has it stand still, or go on. Its state says so already.
+    pub(super) async fn stand_still(&self, still: bool) -> Result<(), EngineError> {
+        let turn = || super::locked(&self.turn).upgrade();
+        if still {
+            self.sandbox.pause().await?;
+            turn().iter().for_each(|turn| turn.lend());
+        } else {
+            turn().iter().for_each(|turn| turn.take_back());
+            self.sandbox.resume().await?;
+        }
+        Ok(())
     }
 
     /// Whether it has ended, or is about to.
@@ -229,10 +254,27 @@ impl LiveSession {
     }
 }
 
-struct Waiting<'a>(&'a AtomicUsize, usize);
+/// A place among those who wait for a session.
+#[derive(Debug)]
+pub(crate) struct Place {
+    session: Arc<LiveSession>,
+}
 
-impl Drop for Waiting<'_> {
+impl Place {
+    /// Waits until those before are done.
+    pub(super) async fn seat(self) -> Result<Seat, ControlError> {
+        let session = &self.session;
+        let permit = session.seats.clone().acquire_owned().await.map_err(|_| session.gone())?;
+        if session.is_over() {
+            return Err(session.gone());
+        }
+        session.running.fetch_add(1, Relaxed);
+        Ok(Seat { _permit: permit, running: session.running.clone() })
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.session.waiting.fetch_sub(1, Relaxed);
     }
 }

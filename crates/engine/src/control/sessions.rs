@@ -2,6 +2,7 @@
 
 use super::error::ControlError;
 use super::live::What;
+use super::nodes::Placement;
 use super::running::Ground;
 use super::session::{LiveSession, NewSession, SessionSpec, SessionView};
 use super::templates::TemplateSpec;
@@ -55,6 +56,16 @@ impl ControlPlane {
         }
         let spec = self.settle(&new.spec, &template)?;
         let room = self.room(caller)?;
+        let agent_nodes = match &new.agent_id {
+            Some(agent) => self.store.nodes_of_agent(&caller.tenant, agent).await?,
+            None => Vec::new(),
+        };
+        let node = self.place(&Placement {
+            template: &template_id,
+            languages: &spec.languages,
+            persistent: new.mode == SessionMode::Persistent,
+            agent_nodes: &agent_nodes,
+        })?;
         let at = now();
         let row = Session {
             owner: caller.tenant.to_string(),
@@ -64,7 +75,7 @@ impl ControlPlane {
             mode: new.mode,
             status: SessionStatus::Creating,
             spec: Json::of(&spec)?,
-            node: Some(self.settings.node.clone()),
+            node: Some(node),
             sandbox_id: None,
             workspace: None,
             idle_ms: within("idle", new.idle_ms.unwrap_or(self.settings.session_idle_ms))?,
@@ -149,7 +160,7 @@ impl ControlPlane {
     pub async fn pause_session(&self, caller: &Caller, id: &str) -> Result<SessionView, ControlError> {
         let live = self.live_session_of(caller, id).await?;
         self.step(&live, SessionStatus::Paused, None).await?;
-        live.sandbox.pause().await?;
+        live.stand_still(true).await?;
         Ok(live.view())
     }
 
@@ -157,7 +168,7 @@ impl ControlPlane {
     pub async fn resume_session(&self, caller: &Caller, id: &str) -> Result<SessionView, ControlError> {
         let live = self.live_session_of(caller, id).await?;
         self.step(&live, SessionStatus::Ready, None).await?;
-        live.sandbox.resume().await?;
+        live.stand_still(false).await?;
         Ok(live.view())
     }
 
@@ -238,13 +249,20 @@ impl ControlPlane {
         let defaults = &self.settings.defaults;
         let wanted = SandboxSpec {
             limits: spec.limits.or(defaults.limits),
-            network: defaults.network,
+            network: spec.network.unwrap_or(defaults.network),
             profile: defaults.profile,
             allow_weaker: defaults.allow_weaker.clone(),
             languages: spec.languages.clone(),
         };
         let made = async {
-            let sandbox = self.engine.open(&wanted).await?;
+            self.breaker.pass()?;
+            let opened = self.engine.open(&wanted).await;
+            match &opened {
+                Ok(_) => self.breaker.worked(),
+                Err(EngineError::Broken(why)) => self.breaker.failed(why),
+                Err(_) => {}
+            }
+            let sandbox = opened?;
             if let Some(object) = &row.workspace {
                 self.restore(&sandbox, object).await?;
             }
@@ -447,7 +465,9 @@ impl ControlPlane {
         }
         let limits: Wanted = asked.limits.or(template.limits);
         self.engine.check_limits(limits)?;
-        Ok(SessionSpec { limits, env, languages, metadata: asked.metadata.clone() })
+        let network = asked.network.or(template.network);
+        self.check_network(network)?;
+        Ok(SessionSpec { limits, env, languages, network, metadata: asked.metadata.clone() })
     }
 
     /// Whether this caller may have one more session. What is returned holds its place until it is there.

@@ -4,6 +4,7 @@ use super::error::ControlError;
 use super::{ControlPlane, now};
 use crate::limits::Wanted;
 use crate::storage::{Cursor, Json, Page, StoreError, Template};
+use crate::{EngineError, Network};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,6 +20,9 @@ pub struct TemplateSpec {
     pub limits: Wanted,
     /// Environment of its sessions.
     pub env: BTreeMap<String, String>,
+    /// What its sessions may reach, where that shall differ from what is usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// What the founding platform called the image it is made from. Kept, and of no effect here.
     pub image: Option<String>,
     /// What the founding platform called its language, such as `python3.11`.
@@ -103,7 +107,19 @@ impl ControlPlane {
             self.engine.catalogue().by_name(language)?;
         }
         self.engine.check_limits(spec.limits)?;
-        Ok(())
+        self.check_network(spec.network)
+    }
+
+    /// Whether somebody may ask for this.
+    pub(super) fn check_network(&self, network: Option<Network>) -> Result<(), ControlError> {
+        match network {
+            Some(Network::Host) if !self.settings.allow_host_network => {
+                Err(EngineError::invalid("network", "the network of this host is not for programs here")
+                    .with_hint("leave it out; whoever runs the server can set `isolation.allow_host_network`")
+                    .into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the templates that are there from the beginning, where they never were.

@@ -5,6 +5,8 @@
 
 use super::error::ControlError;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -50,7 +52,16 @@ struct Tenant {
     running: usize,
     concurrency: usize,
     waiting: VecDeque<oneshot::Sender<()>>,
+    /// Programs that will ask for a turn.
+    reserved: usize,
     allowance: Option<Allowance>,
+}
+
+impl Tenant {
+    /// Whether nothing is to be remembered of it.
+    fn has_nothing(&self) -> bool {
+        self.running + self.reserved == 0 && self.waiting.is_empty() && self.allowance.is_none()
+    }
 }
 
 /// CPU time that may still be used, in milliseconds; less than none when a program took more than there was.
@@ -85,6 +96,8 @@ impl Allowance {
 pub(crate) struct Turn {
     turns: Arc<Turns>,
     tenant: Arc<str>,
+    /// Whether somebody else has it meanwhile.
+    lent: AtomicBool,
 }
 
 impl Turns {
@@ -94,22 +107,31 @@ impl Turns {
 
     /// Asks for a turn. Whether there will be one is known at once; when is not.
     pub(crate) fn ask(self: &Arc<Turns>, tenant: &Arc<str>, bounds: &Bounds) -> Result<Ticket, ControlError> {
-        let called = self.queue(tenant, bounds)?;
+        let mut state = self.lock();
+        self.admit(&mut state, tenant, bounds)?;
+        let called = self.line_up(&mut state, tenant);
+        drop(state);
         Ok(Ticket { turns: self.clone(), tenant: tenant.clone(), held: true, called })
     }
 
-    /// A turn at once, or somebody to be called.
-    fn queue(
-        &self,
+    /// Keeps a place among those who wait, for somebody who will ask for a turn when something else is free.
+    pub(crate) fn reserve(
+        self: &Arc<Turns>,
         tenant: &Arc<str>,
         bounds: &Bounds,
-    ) -> Result<Option<oneshot::Receiver<()>>, ControlError> {
+    ) -> Result<Reservation, ControlError> {
         let mut state = self.lock();
-        let State { running, waiting, tenants, order } = &mut *state;
-        if !tenants.contains_key(tenant) {
-            tenants.insert(tenant.clone(), Tenant::default());
-        }
-        let Some(own) = tenants.get_mut(tenant) else { return Err(ControlError::ending()) };
+        self.admit(&mut state, tenant, bounds)?;
+        state.waiting += 1;
+        state.tenants.entry(tenant.clone()).or_default().reserved += 1;
+        drop(state);
+        Ok(Reservation { turns: self.clone(), tenant: tenant.clone() })
+    }
+
+    /// Whether one more may come.
+    fn admit(&self, state: &mut State, tenant: &Arc<str>, bounds: &Bounds) -> Result<(), ControlError> {
+        let State { running, waiting, tenants, .. } = state;
+        let own = tenants.entry(tenant.clone()).or_default();
         own.concurrency = bounds.concurrency.max(1);
         match bounds.cpu_seconds_per_hour {
             None => own.allowance = None,
@@ -124,12 +146,11 @@ impl Turns {
             }
         }
         if own.waiting.is_empty() && *running < self.most_running && own.running < own.concurrency {
-            *running += 1;
-            own.running += 1;
-            return Ok(None);
+            return Ok(());
         }
-        if own.waiting.len() >= bounds.queued {
-            let what = format!("{} programs wait already", own.waiting.len());
+        let waits = own.waiting.len() + own.reserved;
+        if waits >= bounds.queued {
+            let what = format!("{waits} programs wait already");
             return Err(ControlError::too_many("queued", &what, Duration::from_secs(1)));
         }
         if *waiting >= self.most_waiting {
@@ -138,13 +159,25 @@ impl Turns {
                 retry_after: Duration::from_secs(1),
             });
         }
+        Ok(())
+    }
+
+    /// A turn at once, or somebody to be called.
+    fn line_up(&self, state: &mut State, tenant: &Arc<str>) -> Option<oneshot::Receiver<()>> {
+        let State { running, waiting, tenants, order } = state;
+        let own = tenants.entry(tenant.clone()).or_default();
+        if own.waiting.is_empty() && *running < self.most_running && own.running < own.concurrency {
+            *running += 1;
+            own.running += 1;
+            return None;
+        }
         let (call, called) = oneshot::channel();
         if own.waiting.is_empty() {
             order.push_back(tenant.clone());
         }
         own.waiting.push_back(call);
         *waiting += 1;
-        Ok(Some(called))
+        Some(called)
     }
 
     /// Takes note of CPU time that was used.
@@ -168,7 +201,7 @@ impl Turns {
         state.running = state.running.saturating_sub(1);
         if let Some(own) = state.tenants.get_mut(tenant) {
             own.running = own.running.saturating_sub(1);
-            if own.running == 0 && own.waiting.is_empty() && own.allowance.is_none() {
+            if own.has_nothing() {
                 state.tenants.remove(tenant);
             }
         }
@@ -210,11 +243,57 @@ impl Turn {
     pub(crate) fn charge(&self, cpu_ms: f64) {
         self.turns.charge(&self.tenant, cpu_ms);
     }
+
+    /// Lets others have it for as long as its program stands still.
+    pub(crate) fn lend(&self) {
+        if !self.lent.swap(true, Relaxed) {
+            self.turns.give_back(&self.tenant);
+        }
+    }
+
+    /// Takes it back. Its program goes on at once, even if there is one more for a while.
+    pub(crate) fn take_back(&self) {
+        if self.lent.swap(false, Relaxed) {
+            let mut state = self.turns.lock();
+            state.running += 1;
+            state.tenants.entry(self.tenant.clone()).or_default().running += 1;
+        }
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.give_back(&self.tenant);
+        if !self.lent.load(Relaxed) {
+            self.turns.give_back(&self.tenant);
+        }
+    }
+}
+
+/// A place among those who wait, kept for one who does not ask for a turn yet.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    turns: Arc<Turns>,
+    tenant: Arc<str>,
+}
+
+impl Reservation {
+    /// Asks for the turn.
+    pub(crate) fn ask(self) -> Ticket {
+        let called = self.turns.line_up(&mut self.turns.lock(), &self.tenant);
+        Ticket { turns: self.turns.clone(), tenant: self.tenant.clone(), held: true, called }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.turns.lock();
+        state.waiting = state.waiting.saturating_sub(1);
+        if let Some(own) = state.tenants.get_mut(&self.tenant) {
+            own.reserved = own.reserved.saturating_sub(1);
+            if own.has_nothing() {
+                state.tenants.remove(&self.tenant);
+            }
+        }
     }
 }
 
@@ -236,7 +315,8 @@ impl Ticket {
             called.await.map_err(|_| ControlError::ending())?;
         }
         self.held = false;
-        Ok(Turn { turns: self.turns.clone(), tenant: self.tenant.clone() })
+        let lent = AtomicBool::new(false);
+        Ok(Turn { turns: self.turns.clone(), tenant: self.tenant.clone(), lent })
     }
 }
 
@@ -332,6 +412,43 @@ mod tests {
         drop(held);
         stays.await.unwrap().unwrap();
         assert_eq!(turns.count(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_has_a_place_takes_no_turn_until_they_ask() {
+        let turns = Turns::new(1, 10);
+        let a = tenant("a");
+        let held = turns.ask(&a, &bounds(9, 2)).unwrap().turn().await.unwrap();
+        let places = [0, 1].map(|_| turns.reserve(&a, &bounds(9, 2)).unwrap());
+        assert_eq!(turns.count(), (1, 2));
+        assert!(matches!(turns.reserve(&a, &bounds(9, 2)), Err(ControlError::TooMany { .. })));
+        drop(held);
+        // Nobody has asked, so a turn is free.
+        drop(turns.ask(&a, &bounds(9, 9)).unwrap().turn().await.unwrap());
+        let [first, second] = places;
+        let turn = first.ask().turn().await.unwrap();
+        drop(second);
+        assert_eq!(turns.count(), (1, 0));
+        drop(turn);
+        assert!(turns.lock().tenants.is_empty(), "nobody is remembered who has nothing");
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_is_lent_is_somebody_elses() {
+        let turns = Turns::new(1, 10);
+        let (a, b) = (tenant("a"), tenant("b"));
+        let stands = turns.ask(&a, &bounds(1, 1)).unwrap().turn().await.unwrap();
+        let waits = turns.ask(&b, &bounds(1, 1)).unwrap();
+        stands.lend();
+        stands.lend();
+        let goes = waits.turn().await.unwrap();
+        stands.take_back();
+        assert_eq!(turns.count(), (2, 0));
+        drop(goes);
+        stands.lend();
+        drop(stands);
+        assert_eq!(turns.count(), (0, 0));
+        assert!(turns.lock().tenants.is_empty(), "nobody is remembered who has nothing");
     }
 
     #[tokio::test]

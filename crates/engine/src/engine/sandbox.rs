@@ -17,6 +17,8 @@ use jail::spec::{BoxUsage, HostDir};
 use protocol::{FileOp, FileOutcome, Frame, FromHost, GENERATION, LONGEST_PIECE};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// What a sandbox shall be like.
@@ -51,6 +53,8 @@ struct Visit {
     request: Request,
     events: mpsc::Sender<Event>,
     answer: oneshot::Sender<Result<Execution, EngineError>>,
+    /// Whether it has begun, or will never: whoever finds it unset decides which.
+    decided: Arc<AtomicBool>,
 }
 
 /// A sandbox that lives.
@@ -142,7 +146,7 @@ impl Sandbox {
         &self.limits
     }
 
-    /// Runs a program in it, when those before it are done.
+    /// Runs a program in it, when those before it are done and it does not stand still.
     pub async fn execute(
         &self,
         request: Request,
@@ -150,8 +154,24 @@ impl Sandbox {
     ) -> Result<Execution, EngineError> {
         let (answer, answered) = oneshot::channel();
         let gone = || EngineError::Broken("the sandbox is gone".into());
-        self.visits.send(Visit { request, events, answer }).await.map_err(|_| gone())?;
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        let (decided, cancel) = (Arc::new(AtomicBool::new(false)), request.cancel.clone());
+        let visit = Visit { request, events, answer, decided: decided.clone() };
+        let done = async {
+            self.visits.send(visit).await.map_err(|_| gone())?;
+            answered.await.unwrap_or_else(|_| Err(gone()))
+        };
+        let given_up = async {
+            cancel.cancelled().await;
+            // One that has begun ends by itself.
+            if decided.swap(true, Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = done => done,
+            () = given_up => Err(EngineError::Cancelled),
+        }
     }
 
     /// Does something with its files, also while a program runs. What is read comes beside the outcome.
@@ -230,12 +250,15 @@ impl Home {
                     None => break,
                 },
                 told = self.aside.next() => match told {
-                    // Nothing runs that could stand still.
+                    // Nothing runs that could stand still; what comes next waits.
                     Told::Pause | Told::Resume => {}
                     Told::File(bytes) => if !self.line.say(&bytes).await { break },
                 },
-                visit = visitors.recv() => {
-                    let Some(Visit { request, events, answer }) = visit else { break };
+                visit = visitors.recv(), if !self.aside.paused => {
+                    let Some(Visit { request, events, answer, decided }) = visit else { break };
+                    if decided.swap(true, Relaxed) {
+                        continue;
+                    }
                     let done = tokio::select! {
                         done = self.receive(&request, &events) => done,
                         () = closed(&mut closing) => break,

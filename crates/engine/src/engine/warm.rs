@@ -92,7 +92,7 @@ impl Engine {
         }
         let receipt = program.receipt.clone();
         let record = run.record(&id, &[], *heard, receipt, usage, (start, started_at));
-        super::later(program);
+        self.later(program);
         Some(record)
     }
 

@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -73,6 +73,8 @@ pub struct Native {
     first: Mutex<First>,
     /// Prepared roots by what they have, so that they are looked for once.
     roots: std::sync::Mutex<HashMap<(Vec<PathBuf>, bool), PathBuf>>,
+    /// Whether any spawner ever obeyed: then one that does not has broken, and is not one that never could.
+    obeyed: AtomicBool,
 }
 
 impl Native {
@@ -85,6 +87,7 @@ impl Native {
             standing: std::sync::Mutex::default(),
             first: Mutex::default(),
             roots: std::sync::Mutex::default(),
+            obeyed: AtomicBool::new(false),
         }
     }
 
@@ -250,7 +253,17 @@ impl Native {
                 *spawner = Some(running);
             }
         });
-        answered.await.unwrap_or_else(|_| Err(EngineError::Broken("nobody obeys".into())))
+        let reply = answered.await.unwrap_or_else(|_| Err(EngineError::Broken("nobody obeys".into())));
+        match reply {
+            Ok(reply) => {
+                self.obeyed.store(true, Relaxed);
+                Ok(reply)
+            }
+            Err(EngineError::Unavailable { what, .. }) if self.obeyed.load(Relaxed) => {
+                Err(EngineError::Broken(what))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

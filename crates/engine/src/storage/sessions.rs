@@ -138,6 +138,17 @@ impl Store {
         Ok(None)
     }
 
+    /// Where this agent's sessions are or were: the node of the newest one in each state, the newest first.
+    pub async fn nodes_of_agent(&self, owner: &str, agent: &str) -> Result<Vec<String>, StoreError> {
+        use SessionStatus::{Failed, Ready, Running, Stopped, Terminated};
+        let mut found = Vec::new();
+        for status in [Ready, Running, Stopped, Terminated, Failed] {
+            found.extend(self.one(&BY_AGENT, values![owner, agent, status], Session::read).await?);
+        }
+        found.sort_by_key(|session| std::cmp::Reverse(session.created_at));
+        Ok(found.into_iter().filter_map(|session| session.node).collect())
+    }
+
     /// Sessions of this owner, the newest first.
     pub async fn sessions(
         &self,

@@ -3,7 +3,7 @@
 mod checks;
 
 use super::front::VERSION;
-use crate::{Caller, Problem, State, clock};
+use crate::{Caller, Problem, Scope, State, clock};
 use axum::Json;
 use axum::http::StatusCode;
 use checks::Check;
@@ -22,7 +22,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
 }
 
 pub(super) fn detailed_door() -> OpenApiRouter<State> {
-    OpenApiRouter::new().routes(routes!(detailed))
+    OpenApiRouter::new().routes(routes!(detailed)).routes(routes!(sync)).routes(routes!(api_sync))
 }
 
 /// How the server does.
@@ -139,4 +139,67 @@ async fn detailed(state: State, _: Caller) -> (StatusCode, Json<Detailed>) {
         pool: pool.collect(),
     };
     (status, Json(detailed))
+}
+
+/// What came of looking at every session.
+#[derive(Serialize, ToSchema)]
+struct Synced {
+    #[schema(example = "completed")]
+    status: &'static str,
+    message: String,
+    result: Counts,
+}
+
+/// Sessions that were looked at.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SyncedSessions)]
+struct Counts {
+    checked: usize,
+    healthy: usize,
+    /// Those whose sandbox was gone.
+    unhealthy: usize,
+    /// Of these, those that have another one now, with their saved workspace.
+    recovered: usize,
+    failed: usize,
+    errors: Vec<String>,
+}
+
+/// Look at every session now; one whose sandbox is gone gets another one
+#[utoipa::path(
+    post, path = "/health/sync", tag = "server",
+    responses(
+        (status = 200, body = Synced),
+        (status = 401, description = "No token that works", body = crate::problem::Facts),
+        (status = 403, description = "Not for this key", body = crate::problem::Facts),
+    )
+)]
+async fn sync(state: State, caller: Caller) -> Result<Json<Synced>, Problem> {
+    caller.require(Scope::Admin)?;
+    let checked = state.plane().check_sessions().await;
+    let (failed, unhealthy) = (checked.errors.len(), checked.errors.len() + checked.recovered);
+    Ok(Json(Synced {
+        status: "completed",
+        message: format!("{} sessions were looked at", checked.healthy + unhealthy),
+        result: Counts {
+            checked: checked.healthy + unhealthy,
+            healthy: checked.healthy,
+            unhealthy,
+            recovered: checked.recovered,
+            failed,
+            errors: checked.errors,
+        },
+    }))
+}
+
+/// The same, below `/api/v1`
+#[utoipa::path(
+    post, path = "/api/v1/health/sync", tag = "server",
+    responses(
+        (status = 200, body = Synced),
+        (status = 401, description = "No token that works", body = crate::problem::Facts),
+        (status = 403, description = "Not for this key", body = crate::problem::Facts),
+    )
+)]
+async fn api_sync(state: State, caller: Caller) -> Result<Json<Synced>, Problem> {
+    sync(state, caller).await
 }

@@ -102,6 +102,9 @@ async fn objects(state: &State) -> Found {
 /// What the native isolator is made of, layer by layer.
 async fn isolation(state: &State) -> Found {
     let missing = |error: EngineError| (Status::Unhealthy, error.to_string());
+    if let Some(why) = state.plane().resting() {
+        return (Status::Unhealthy, format!("no sandbox could be made lately: {why}"));
+    }
     if let Err(error) = state.engine().probe().await {
         return missing(error);
     }

@@ -3,8 +3,8 @@
 use crate::clock::rfc3339;
 use crate::{Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
-use engine::control::SessionView;
-use engine::storage::SessionStatus;
+use engine::control::{NodeView, SessionView};
+use engine::storage::{NodeStatus, SessionStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -14,6 +14,9 @@ use utoipa_axum::routes;
 pub(super) fn door() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(runtimes))
+        .routes(routes!(nodes))
+        .routes(routes!(node_health))
+        .routes(routes!(node_metrics))
         .routes(routes!(containers))
         .routes(routes!(container))
         .routes(routes!(logs))
@@ -36,6 +39,56 @@ async fn runtimes(state: State, caller: Caller) -> Result<Json<Value>, Problem> 
         }));
     }
     Ok(Json(json!({"items": items})))
+}
+
+/// A node, for people and programs.
+fn node_shown(node: &NodeView) -> Value {
+    json!({
+        "id": node.id,
+        "status": node.status.word(),
+        "runtime_type": node.spec.kind,
+        "cpu_cores": node.spec.cores,
+        "memory_bytes": node.spec.memory_bytes,
+        "max_sessions": node.spec.max_sessions,
+        "load": node.load,
+        "last_heartbeat_at": rfc3339(node.heartbeat_at),
+    })
+}
+
+async fn node_named(state: &State, caller: &Caller, id: &Id) -> Result<NodeView, Problem> {
+    caller.require(Scope::Admin)?;
+    let all = state.plane().nodes().await?;
+    all.into_iter().find(|node| node.id == id.as_str()).ok_or_else(|| Problem::not_found("node"))
+}
+
+/// Hosts that make sandboxes, and how they are doing
+#[utoipa::path(get, path = "/api/v1/nodes", tag = "runtimes", responses((status = 200, body = Value)))]
+async fn nodes(state: State, caller: Caller) -> Result<Json<Value>, Problem> {
+    caller.require(Scope::Admin)?;
+    let all = state.plane().nodes().await?;
+    Ok(Json(json!({"items": all.iter().map(node_shown).collect::<Vec<_>>(), "total": all.len()})))
+}
+
+/// Whether a node is given anything
+#[utoipa::path(
+    get, path = "/api/v1/runtimes/{runtime_id}/health", tag = "runtimes", params(("runtime_id" = String, Path, description = "Of the node, such as `local`")),
+    responses((status = 200, body = Value), (status = 404, description = "There is none", body = crate::problem::Facts))
+)]
+async fn node_health(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Problem> {
+    let node = node_named(&state, &caller, &id).await?;
+    let healthy = node.status == NodeStatus::Online;
+    Ok(Json(
+        json!({"runtime_id": node.id, "healthy": healthy, "status": node.status.word(), "last_heartbeat_at": rfc3339(node.heartbeat_at)}),
+    ))
+}
+
+/// How a node is doing
+#[utoipa::path(
+    get, path = "/api/v1/runtimes/{runtime_id}/metrics", tag = "runtimes", params(("runtime_id" = String, Path, description = "Of the node, such as `local`")),
+    responses((status = 200, body = Value), (status = 404, description = "There is none", body = crate::problem::Facts))
+)]
+async fn node_metrics(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Problem> {
+    Ok(Json(node_shown(&node_named(&state, &caller, &id).await?)))
 }
 
 /// A sandbox as the founding platform shows a container.

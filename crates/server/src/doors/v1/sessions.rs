@@ -2,7 +2,7 @@
 
 use super::execute::key;
 use super::executions::Piece;
-use super::wire::{Amount, Limits, millicores, seconds, size};
+use super::wire::{Amount, Limits, NetworkIn, millicores, seconds, size};
 use crate::clock::rfc3339;
 use crate::{Body, Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
@@ -71,6 +71,8 @@ struct New {
     env_vars: BTreeMap<String, String>,
     /// Languages that will be asked for.
     languages: Vec<String>,
+    /// What it may reach.
+    network: Option<NetworkIn>,
     /// How long it may do nothing: seconds or text; -1 for ever.
     idle_timeout: Option<Amount>,
     /// How long it may live: seconds or text; -1 for ever.
@@ -109,6 +111,7 @@ impl New {
                 limits: self.limits.wanted()?.or(own),
                 env: self.env_vars,
                 languages: self.languages,
+                network: self.network.map(Into::into),
                 metadata: self.metadata,
             },
             idle_ms: span("idle_timeout", self.idle_timeout.as_ref())?,
@@ -139,6 +142,7 @@ pub(super) fn shown(view: &SessionView) -> Value {
         "timeout": limits.timeout_ms.map(|ms| ms as f64 / 1000.0),
         "languages": view.spec.languages,
         "language_runtime": view.spec.languages.first(),
+        "network": view.spec.network,
         "env_vars": view.spec.env,
         "metadata": view.spec.metadata,
         "workspace_path": "/workspace",

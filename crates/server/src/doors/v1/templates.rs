@@ -1,7 +1,7 @@
 //! Templates: what sessions are made from. Everybody may look, the operator may change.
 
 use super::executions::Piece;
-use super::wire::{Amount, Limits, millicores, seconds};
+use super::wire::{Amount, Limits, NetworkIn, millicores, seconds};
 use crate::clock::rfc3339;
 use crate::{Body, Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
@@ -46,6 +46,8 @@ struct Content {
     languages: Option<Vec<String>>,
     /// What its sessions may use.
     limits: Option<Limits>,
+    /// What its sessions may reach.
+    network: Option<NetworkIn>,
     /// Environment of its sessions.
     #[serde(alias = "env")]
     default_env_vars: Option<BTreeMap<String, String>>,
@@ -95,6 +97,7 @@ impl Content {
             spec.languages = languages;
         }
         spec.description = self.description.unwrap_or(spec.description);
+        spec.network = self.network.map(Into::into).or(spec.network);
         spec.env = self.default_env_vars.unwrap_or(spec.env);
         spec.image = self.image_url.or(spec.image);
         spec.runtime_type = self.runtime_type.or(spec.runtime_type);
@@ -111,6 +114,7 @@ fn shown(template: &Template) -> Result<Value, Problem> {
         "name": template.name,
         "description": spec.description,
         "languages": spec.languages,
+        "network": spec.network,
         "image_url": spec.image,
         "runtime_type": spec.runtime_type,
         "limits": limits,

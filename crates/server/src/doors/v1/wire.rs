@@ -234,6 +234,26 @@ impl ProgramIn {
     }
 }
 
+/// What a session may reach.
+#[derive(Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Network)]
+pub(super) enum NetworkIn {
+    /// Nothing but itself.
+    None,
+    /// Everything this host can reach, if the operator allows that.
+    Host,
+}
+
+impl From<NetworkIn> for engine::Network {
+    fn from(network: NetworkIn) -> engine::Network {
+        match network {
+            NetworkIn::None => engine::Network::None,
+            NetworkIn::Host => engine::Network::Host,
+        }
+    }
+}
+
 /// An execution as it is shown: what was asked for, how far it got, and what came of it.
 pub(in crate::doors) fn shown(execution: &StoredExecution) -> Result<Value, Problem> {
     let asked: Value = execution.submission.request.read()?;

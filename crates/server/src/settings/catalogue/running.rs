@@ -32,6 +32,10 @@ section! {
             .also(&["RETRY_BACKOFF_FACTOR"], Same);
         /// Longest pause
         retry_max: Duration = Key::of(PAUSE).usual("10s").also(&["MAX_RETRY_BACKOFF"], Same);
+        /// Sandboxes in a row that cannot be made, after which nobody tries for a while
+        breaker_failures: u32 = Key::of(Whole { least: 1, most: 10_000 }).usual("5");
+        /// How long that is
+        breaker_rest: Duration = Key::of(PAUSE).usual("10s");
         /// Bytes kept of a live stream, for clients that come back
         stream_buffer: usize = Key::of(Size { least: 4 * KIB, most: GIB }).usual("4M");
     }

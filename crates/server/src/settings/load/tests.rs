@@ -108,6 +108,13 @@ fn variables_of_kubernetes_are_recognised() {
 }
 
 #[test]
+fn variables_of_the_command_are_no_settings() {
+    let sources =
+        Sources::nowhere().env("SANDBOXD_SERVER", "http://10.0.0.1:8000").env("SANDBOXD_TOKEN", "t");
+    assert_eq!(load(&sources).unwrap().notes, [""; 0]);
+}
+
+#[test]
 fn places_follow_the_home_and_the_state_directory() {
     let usual = load(&Sources::nowhere()).unwrap().settings;
     assert_eq!(usual.state.dir, PathBuf::from("/home/nobody/.local/state/sandboxd"));

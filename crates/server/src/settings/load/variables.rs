@@ -9,7 +9,8 @@ use crate::settings::nearest::nearest;
 use crate::settings::problem::Problem;
 
 /// Variables that start like ours and are no settings of the server.
-const OTHERS: [&str; 3] = ["SANDBOXD_CONFIG", "SANDBOXD_EXECUTOR", "SANDBOXD_CACHE_DIR"];
+const OTHERS: [&str; 5] =
+    ["SANDBOXD_CONFIG", "SANDBOXD_EXECUTOR", "SANDBOXD_CACHE_DIR", "SANDBOXD_SERVER", "SANDBOXD_TOKEN"];
 
 impl<'a> Loading<'a> {
     pub(super) fn variables(&mut self) {
