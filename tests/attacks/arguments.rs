@@ -62,6 +62,8 @@ pub(crate) enum Isolator {
     Native,
     /// The same by interpreters that are there before their programs.
     Warm,
+    /// The same by `POST /api/v1/execute` of a server that lives all the while; and attacks on that server.
+    Rest,
     Bwrap,
 }
 

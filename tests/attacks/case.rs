@@ -6,7 +6,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Sections in the order in which they are run and shown. A file that is not named here comes after them.
-const SECTIONS: [(&str, &str); 11] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("filesystem", "Filesystem"),
     ("processes", "Processes"),
     ("resources", "Memory, CPU, time"),
@@ -15,6 +15,8 @@ const SECTIONS: [(&str, &str); 11] = [
     ("kernel", "Kernel surface"),
     ("information", "Information"),
     ("results", "Result integrity"),
+    ("pool", "Pool and copies"),
+    ("server", "The server"),
     ("host", "Host faults"),
     ("ordinary", "Ordinary programs"),
     ("controls", "Controls of the suite itself"),
@@ -47,6 +49,11 @@ pub(crate) struct Facts {
     pub(crate) plain_only: Option<String>,
     /// Why it does not apply to interpreters that wait.
     pub(crate) cold_only: Option<String>,
+    /// It attacks the server, and is tried where there is one.
+    #[serde(default)]
+    pub(crate) served: bool,
+    /// Why it does not apply to programs that come by REST.
+    pub(crate) command_only: Option<String>,
     /// It strains the machine: neighbours have to stay nearly as quick as without it.
     #[serde(default)]
     pub(crate) loud: bool,

@@ -5,10 +5,12 @@ use crate::case::{Case, Facts, Run};
 use crate::drives;
 use crate::neighbour::Heard;
 use crate::pattern::matches;
+use crate::request;
 use crate::seen::judge;
 use crate::stage::{Stage, words};
 use crate::watchdog::Watchdog;
 use crate::world::{Place, Who};
+use serde_json::json;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,11 +80,56 @@ impl<'w> Cells<'w> {
         if let Some(why) = reason {
             return Cell::not_applicable(why);
         }
+        if case.facts.served {
+            return Cell::not_applicable("it is a server that is attacked");
+        }
+        self.tried(case, runs)
+    }
+
+    /// Has a server, for the cells of [`Cells::rest`].
+    pub(crate) fn serve(&self) -> Result<(), String> {
+        self.place.serve()
+    }
+
+    /// Ends it.
+    pub(crate) fn close(&self) -> Result<(), String> {
+        self.place.close()
+    }
+
+    /// The same by REST, and what attacks the server itself.
+    pub(crate) fn rest(&self, case: &Case) -> Cell {
+        let facts = &case.facts;
+        let (runs, reason) = match self.place.who {
+            Who::Root => (&case.root, &facts.plain_only),
+            Who::Plain => (&case.plain, &facts.root_only),
+        };
+        if let Some(why) = reason.as_ref().or(facts.command_only.as_ref()).or(facts.cold_only.as_ref()) {
+            return Cell::not_applicable(why);
+        }
+        let (fit, apart): (Vec<&Run>, Vec<&Run>) =
+            runs.iter().partition(|run| facts.served || request::refusal(run).is_none());
+        let mut why: Vec<String> = apart.iter().filter_map(|run| request::refusal(run)).collect();
+        why.dedup();
+        if fit.is_empty() {
+            return Cell::not_applicable(why.join("; "));
+        }
+        if let Err(why) = self.place.serve() {
+            return Cell { words: vec![format!("there is no server: {why}")], ..Cell::default() };
+        }
+        let mut cell = self.tried(case, &fit.into_iter().cloned().collect::<Vec<_>>());
+        if !apart.is_empty() {
+            cell.notes.push(format!("without {} of {} runs: {}", apart.len(), runs.len(), why.join("; ")));
+        }
+        cell
+    }
+
+    fn tried(&self, case: &Case, runs: &[Run]) -> Cell {
         let began = Instant::now();
         let mut cell = Cell::default();
         let (wrong, beside) = self.watched(case, runs);
         cell.words = wrong;
-        if case.facts.loud && self.timed && cell.words.is_empty() {
+        // How quick neighbours are depends on the program, not on who asked for it.
+        if case.facts.loud && self.timed && cell.words.is_empty() && self.place.served().is_none() {
             self.judge_slowness(case, runs, beside, &mut cell);
         }
         if !cell.words.is_empty() {
@@ -102,7 +149,7 @@ impl<'w> Cells<'w> {
         if let Some(why) = &case.facts.cold_only {
             return Cell::not_applicable(why);
         }
-        if !runs.iter().any(Run::can_wait) {
+        if !case.facts.served && !runs.iter().any(Run::can_wait) {
             return Cell::not_applicable("no program of it is in a language whose interpreter waits");
         }
         self.place.warm.set(true);
@@ -113,12 +160,16 @@ impl<'w> Cells<'w> {
 
     /// Whether a case passes once no layer is missing: only then has it noticed the one that was.
     pub(crate) fn passes_with_all_layers(&self, case: &Case) -> bool {
-        self.place.with_all_layers(|| self.native(case)).verdict == Verdict::Pass
+        let again = || if self.place.served().is_some() { self.rest(case) } else { self.native(case) };
+        self.place.with_all_layers(again).verdict == Verdict::Pass
     }
 
     /// The same programs under plain `bwrap`. What a record would say is not asked for, and neither are neighbours.
     pub(crate) fn bwrap(&self, case: &Case) -> Cell {
         let runs = if self.place.who == Who::Root { &case.root } else { &case.plain };
+        if case.facts.served {
+            return Cell::not_applicable("it is a server that is attacked");
+        }
         let began = Instant::now();
         let (mut wrong, mut apart) = (Vec::new(), Vec::new());
         self.watchdog.watch();
@@ -235,6 +286,9 @@ impl<'w> Cells<'w> {
         };
         wrong.retain(|line| !line.trim().is_empty());
         wrong.iter_mut().for_each(|line| *line = shortened(line));
+        if let Some(served) = self.place.served() {
+            stage.show(served.news().as_bytes());
+        }
         let (leaks, noticed) = stage.close();
         wrong.extend(leaks.into_iter().chain(noticed.malformed));
         let mut records = self.records.borrow_mut();
@@ -266,6 +320,14 @@ impl<'w> Cells<'w> {
 
     fn next_run_works(&self) -> Option<String> {
         let nonce = self.records.borrow().len();
+        if let Some(served) = self.place.served() {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let code = format!("print('next', {nonce})");
+                let record = served.run(&served.tenants[0], &json!({"language": "python", "code": code}));
+                assert_eq!(record["stdout"], format!("next {nonce}\n"), "{record}");
+            }));
+            return outcome.err().map(|cause| shortened(&format!("the next run failed: {}", words(&*cause))));
+        }
         let run = self.place.ordinary.run("python", &format!("print('next', {nonce})"));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             run.json().is("success").exits(0).says(&format!("next {nonce}\n"));
@@ -277,6 +339,11 @@ impl<'w> Cells<'w> {
     fn recover(&self, cell: &mut Cell) {
         self.place.world.guarded.restore();
         self.place.clean_up();
+        if self.place.served().is_some()
+            && let Err(why) = self.place.serve()
+        {
+            cell.words.push(why);
+        }
         if let Err(why) = self.place.begin_anew() {
             cell.words.push(why);
         }

@@ -10,6 +10,7 @@ mod network;
 mod processes;
 mod resources;
 mod results;
+mod server;
 mod streams;
 
 use crate::stage::Stage;
@@ -17,7 +18,7 @@ use crate::stage::Stage;
 /// `Err` says what was expected and what was seen; a panic does as well.
 pub(crate) type Drive = fn(&Stage) -> Result<(), String>;
 
-const SECTIONS: [&[(&str, Drive)]; 10] = [
+const SECTIONS: [&[(&str, Drive)]; 11] = [
     controls::DRIVES,
     filesystem::DRIVES,
     host::DRIVES,
@@ -27,6 +28,7 @@ const SECTIONS: [&[(&str, Drive)]; 10] = [
     processes::DRIVES,
     resources::DRIVES,
     results::DRIVES,
+    server::DRIVES,
     streams::DRIVES,
 ];
 

@@ -8,7 +8,10 @@ mod bwrap;
 mod canaries;
 mod case;
 mod cell;
+#[path = "../rest/client.rs"]
+mod client;
 mod drives;
+mod elsewhere;
 mod guarded;
 mod listeners;
 mod matrix;
@@ -17,9 +20,12 @@ mod outer;
 mod page;
 mod pattern;
 mod record;
+mod request;
 mod scoreboard;
 mod seen;
+mod served;
 mod stage;
+mod standing;
 #[path = "../support/mod.rs"]
 mod support;
 mod traces;
@@ -30,6 +36,7 @@ use arguments::{Arguments, Isolator, WhoArgument};
 use case::Case;
 use cell::{Cell, Cells, Verdict};
 use clap::Parser;
+use elsewhere::Elsewhere;
 use indicatif::{ProgressBar, ProgressStyle};
 use scoreboard::{Column, Host, Mutant, Scoreboard};
 use std::collections::BTreeMap;
@@ -78,6 +85,7 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
         return Ok(true);
     }
     let columns = columns(arguments)?;
+    let elsewhere = Elsewhere::load(&here.join("elsewhere.toml"), &support::repository())?;
     let narrowed = arguments.who.is_some() || arguments.column.is_some() || arguments.no_compare;
     let whole = cases.len() == count && !narrowed && arguments.cases.is_none();
     let target = support::repository().join("target");
@@ -101,6 +109,9 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
         host.get_or_insert_with(|| the_host(&place));
         let user = Cells::new(place, arguments.mutant.is_none() && !arguments.no_timing);
         for column in columns {
+            if column.isolator == Isolator::Rest {
+                user.serve()?;
+            }
             for case in &cases {
                 // A weakened sandbox has nothing to do with what the suite itself notices.
                 if case.is_control() && (column.isolator != Isolator::Native || arguments.mutant.is_some()) {
@@ -114,6 +125,7 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
                     (Err(why), _) => Cell { words: vec![why], ..Cell::default() },
                     (Ok(()), Isolator::Native) => user.native(case),
                     (Ok(()), Isolator::Warm) => user.warm(case),
+                    (Ok(()), Isolator::Rest) => user.rest(case),
                     (Ok(()), Isolator::Bwrap) => user.bwrap(case),
                 };
                 progress.tell(case, column, &cell);
@@ -128,6 +140,7 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
                 }
                 cells.insert((case.facts.id.clone(), column), cell);
             }
+            user.close()?;
         }
     }
     if let Some(name) = &arguments.mutant {
@@ -141,6 +154,7 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
         cases,
         cells,
         mutants: Mutant::load(&mutants),
+        elsewhere,
         seconds: began.elapsed().as_secs_f64(),
     };
     progress.end();
@@ -173,8 +187,8 @@ fn columns(arguments: &Arguments) -> Result<Vec<Column>, String> {
     let isolators = match arguments.column {
         Some(only) => vec![only],
         None if arguments.mutant.is_some() => vec![Isolator::Native],
-        None if arguments.no_compare => vec![Isolator::Native, Isolator::Warm],
-        None => vec![Isolator::Native, Isolator::Warm, Isolator::Bwrap],
+        None if arguments.no_compare => vec![Isolator::Native, Isolator::Warm, Isolator::Rest],
+        None => vec![Isolator::Native, Isolator::Warm, Isolator::Rest, Isolator::Bwrap],
     };
     let of = |isolator: Isolator| whos.iter().map(move |who| Column { isolator, who: *who });
     Ok(isolators.into_iter().flat_map(of).collect())

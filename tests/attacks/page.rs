@@ -28,6 +28,10 @@ A case passes only if what its line says was observed and all of this held, too:
   quiet value, over 100 rounds or more where a first look found it slower
 - the record was well-formed, agreed with itself and with the exit code, and the next ordinary run worked
 
+The columns `rest` are the same programs sent to `POST /api/v1/execute` of one server with a warm pool, which lives for the
+whole column, and attacks on that server. There, places that wait in its pool are no left-overs, and how quick neighbours
+are beside a loud program is not asked again. Runs that drive the command, or use options that REST has not, are left out.
+
 The columns under `bwrap` are a comparison, not a requirement: the same programs under plain `bwrap --unshare-all
 --die-with-parent --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp`. `fail` there often means that it does not claim
 to do this at all; it has no limits, and gives no record. What only a record could tell is not asked of it, nor are
@@ -53,6 +57,7 @@ pub(crate) fn page(board: &Scoreboard) -> String {
         text += &section(board, title, &cases);
     }
     text += &reasons(board);
+    text += &elsewhere(board);
     text += &mutants(board);
     text.push('\n');
     text += NOT_PROMISED;
@@ -152,6 +157,21 @@ fn reason(cell: &Cell, column: Column) -> Option<String> {
         Verdict::Fail if column.isolator.is_ours() => Some(format!("fail: {}", cell.words.join("; "))),
         _ => None,
     }
+}
+
+/// Cases that other tests prove: a list, and no verdict.
+fn elsewhere(board: &Scoreboard) -> String {
+    let mut text = String::from(
+        "\n## Proven elsewhere\n\nCases that other tests of this project prove. They were not run for this page, and count \
+        nowhere on it.\n\n| Case | | Tries | Must happen | Tests |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for case in &board.elsewhere {
+        let tests: Vec<String> = case.proven_by.iter().map(|test| format!("`{test}`")).collect();
+        let (tries, must) = (escaped(&case.tries), escaped(&case.must));
+        let _ =
+            writeln!(text, "| {} | {} | {tries} | {must} | {} |", case.id, case.severity, tests.join(", "));
+    }
+    text
 }
 
 fn mutants(board: &Scoreboard) -> String {

@@ -3,6 +3,7 @@
 use crate::arguments::Isolator;
 use crate::case::Case;
 use crate::cell::{Cell, Verdict};
+use crate::elsewhere::Elsewhere;
 use crate::world::Who;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ impl Column {
             (Isolator::Native, Who::Plain) => "native user",
             (Isolator::Warm, Who::Root) => "warm root",
             (Isolator::Warm, Who::Plain) => "warm user",
+            (Isolator::Rest, Who::Root) => "rest root",
+            (Isolator::Rest, Who::Plain) => "rest user",
             (Isolator::Bwrap, Who::Root) => "bwrap root",
             (Isolator::Bwrap, Who::Plain) => "bwrap user",
         }
@@ -48,6 +51,7 @@ pub(crate) struct Scoreboard {
     pub(crate) cases: Vec<Case>,
     pub(crate) cells: BTreeMap<(String, Column), Cell>,
     pub(crate) mutants: Vec<Mutant>,
+    pub(crate) elsewhere: Vec<Elsewhere>,
     pub(crate) seconds: f64,
 }
 
@@ -140,6 +144,7 @@ impl Scoreboard {
             "totals": totals,
             "controls": self.controls().json(),
             "mutants": self.mutants,
+            "proven_elsewhere": self.elsewhere,
             "cases": self.cases.iter().map(case).collect::<Vec<_>>(),
         })
     }

@@ -2,12 +2,16 @@
 
 use crate::case::Run;
 use crate::record;
+use crate::request;
 use crate::seen::{Seen, judge};
+use crate::served::Served;
 use crate::support::{self, Sandboxd};
 use crate::world::Place;
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
 use tempfile::TempDir;
 
 pub(crate) struct Stage<'a> {
@@ -94,18 +98,39 @@ impl<'a> Stage<'a> {
         Err(format!("it failed: {}", String::from_utf8_lossy(&out.stderr)))
     }
 
-    /// The same, to its end.
+    /// The same, to its end; by REST where there is a server.
     pub(crate) fn execute(&self) -> Seen {
-        let out = self.command().out();
-        self.notice(&out)
+        let Some(served) = self.place.served() else {
+            let out = self.command().out();
+            return self.notice(&out);
+        };
+        let body = request::body(self.run, self.place).unwrap_or_else(|why| panic!("{why}"));
+        let began = Instant::now();
+        let answer = served.post(&served.tenants[0], "/api/v1/execute", &body);
+        let (seen, malformed) = record::read_answer(answer.status, &answer.body, began.elapsed());
+        self.keep(&seen, malformed);
+        self.show(&answer.body);
+        seen
+    }
+
+    /// The server that is attacked.
+    pub(crate) fn served(&self) -> Rc<Served> {
+        self.place.served().unwrap_or_else(|| panic!("there is no server"))
     }
 
     /// What was seen of a command that was given `--json`. Checks that it is well-formed.
     pub(crate) fn notice(&self, out: &support::Out) -> Seen {
         let (seen, malformed) = record::read(out.code, &out.stdout, &out.stderr, out.took);
-        for bytes in [&out.stdout, &out.stderr, &seen.stdout, &seen.stderr] {
-            self.show(bytes);
-        }
+        self.show(&out.stdout);
+        self.show(&out.stderr);
+        self.keep(&seen, malformed);
+        seen
+    }
+
+    /// Keeps what is looked at in every run.
+    fn keep(&self, seen: &Seen, malformed: Vec<String>) {
+        self.show(&seen.stdout);
+        self.show(&seen.stderr);
         let mut noticed = self.noticed.borrow_mut();
         noticed.malformed.extend(malformed);
         if let Some(record) = &seen.record {
@@ -114,13 +139,16 @@ impl<'a> Stage<'a> {
             // PID 1 has the one below.
             noticed.sandboxes.extend(uid.into_iter().flat_map(|uid| [uid, uid.saturating_sub(1)]));
         }
-        seen
     }
 
     /// Compares what was seen with what is expected.
     pub(crate) fn judge(&self, seen: &Seen) -> Result<(), String> {
         let expect = &self.run.expect;
-        let wrong = match self.place.warm.get() && self.run.can_wait() {
+        let waited = match (&seen.record, self.place.served()) {
+            (Some(record), Some(_)) => record["start"] == "hit" || record["start"] == "miss",
+            _ => self.place.warm.get() && self.run.can_wait(),
+        };
+        let wrong = match waited {
             true => judge(&expect.of_warm(), seen),
             false => judge(expect, seen),
         };

@@ -2,12 +2,15 @@
 //! happens on the host makes a case fail.
 
 use crate::outer::Outer;
+use crate::served::Served;
+use crate::standing::Standing;
 use crate::support::host;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The first uid that belongs to sandboxes alone.
@@ -18,6 +21,8 @@ const SEGMENT: &str = "System V object";
 pub(crate) const KEYS: &str = "keys";
 /// Pages may go back a moment late, and the kernel counts in batches.
 const SHARED_MEMORY: u64 = 2 << 20;
+/// What a place of a pool has in it before anything ran there.
+const OF_A_PLACE: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
@@ -25,6 +30,8 @@ pub(crate) struct Traces {
     sets: BTreeMap<&'static str, BTreeSet<String>>,
     keys: u64,
     shared_memory: u64,
+    /// Places of a server in which nothing has run.
+    fresh: u64,
 }
 
 /// Where to look.
@@ -40,24 +47,32 @@ pub(crate) struct Scene<'a> {
     pub(crate) children: Vec<u32>,
     /// Uids of sandboxes that ran.
     pub(crate) sandboxes: Vec<u32>,
+    /// The server, if one runs the cases.
+    pub(crate) served: Option<Rc<Served>>,
 }
 
 impl Scene<'_> {
     pub(crate) fn traces(&self) -> Traces {
         // While traces are looked at, no command is running, so that all the dead but these are orphans.
         reap(|pid| !self.children.contains(&pid));
-        let below = host::descendants(std::process::id());
+        let mut below = host::descendants(std::process::id());
+        let standing = self.served.as_ref().map(|served| Standing::of(served));
+        let standing = standing.unwrap_or_default();
+        below.retain(|pid| !standing.processes.contains(pid));
+        let (theirs, cgroups): (BTreeSet<_>, BTreeSet<_>) =
+            self.cgroups().into_iter().partition(|path| standing.made(path));
         let sets = BTreeMap::from([
+            ("of the server:", standing.traces(&theirs)),
             ("process", below.iter().filter_map(|pid| shown(*pid)).collect()),
             ("thread", below.iter().flat_map(|pid| threads(*pid)).collect()),
             ("network namespace", below.iter().filter_map(|pid| network(*pid)).collect()),
-            ("cgroup", self.cgroups()),
+            ("cgroup", cgroups),
             ("mount", self.outer.map_or_else(|| lines("/proc/self/mountinfo"), Outer::mounts)),
             (FILE, self.files()),
             (SEGMENT, self.segments()),
         ]);
         let shared_memory = self.outer.map_or_else(host_shared_memory, Outer::shared_memory);
-        Traces { sets, keys: self.keys(), shared_memory }
+        Traces { sets, keys: self.keys(&standing), shared_memory, fresh: standing.fresh() as u64 }
     }
 
     fn cgroups(&self) -> BTreeSet<String> {
@@ -112,12 +127,13 @@ impl Scene<'_> {
     }
 
     /// Keys of this user, or of the sandboxes of root: how many the kernel counts.
-    fn keys(&self) -> u64 {
+    fn keys(&self, standing: &Standing) -> u64 {
         let text = std::fs::read_to_string("/proc/key-users").unwrap_or_default();
         let count = |line: &str| {
             let (uid, rest) = line.split_once(':')?;
             let uid: u32 = uid.trim().parse().ok()?;
-            let ours = self.sandboxes.contains(&uid) || (uid == self.uid && uid != 0);
+            let ours = (self.sandboxes.contains(&uid) && !standing.uids.contains(&uid))
+                || (uid == self.uid && uid != 0);
             let keys = rest.split_whitespace().nth(1)?.split('/').next()?.parse::<u64>().ok()?;
             ours.then_some(keys)
         };
@@ -136,10 +152,12 @@ impl Traces {
             let then = if *kind == SEGMENT { BTreeSet::new() } else { then };
             left.extend(then.difference(now).map(|trace| format!("{kind} {trace}, which is gone")));
         }
-        if self.keys > before.keys {
+        // Each place has a keyring.
+        if self.keys.saturating_sub(self.fresh) > before.keys.saturating_sub(before.fresh) {
             left.push(format!("{} instead of {} {KEYS}", self.keys, before.keys));
         }
-        if self.shared_memory.abs_diff(before.shared_memory) > SHARED_MEMORY {
+        let fresh = self.fresh.abs_diff(before.fresh) * OF_A_PLACE;
+        if self.shared_memory.abs_diff(before.shared_memory) > SHARED_MEMORY + fresh {
             left.push(format!(
                 "{} bytes of shared memory instead of {}",
                 self.shared_memory, before.shared_memory

@@ -4,11 +4,13 @@
 #![allow(dead_code)]
 
 mod case;
+mod elsewhere;
 mod pattern;
 mod record;
 mod seen;
 
 use case::{Case, Expect};
+use elsewhere::Elsewhere;
 use pattern::{Attempt, attempts, complaints, matches};
 use seen::{Seen, judge};
 use serde_json::{Value, json};
@@ -326,4 +328,42 @@ fn without_a_record_there_is_a_complaint() {
     assert_eq!(read(2, b"", b"error: x\nthread 'main' panicked at x\n"), ("refused".into(), 1));
     assert_eq!(read(0, b"{}\n{}\n", b"").0, "malformed");
     assert_eq!(read(0, b"hello\n", b"").0, "malformed");
+}
+
+#[test]
+fn an_answer_is_a_record_or_a_problem_in_words() {
+    let read = |status, body: &Value| {
+        let (seen, wrong) = record::read_answer(status, body.to_string().as_bytes(), Duration::ZERO);
+        (seen.status, wrong.len())
+    };
+    assert_eq!(read(200, &good_record()), ("success".into(), 0));
+    let mut record = good_record();
+    record["exit_code"] = 1.into();
+    assert_eq!(read(200, &record), ("success".into(), 1));
+    assert!(read(200, &json!({})).1 > 0);
+    let problem = |status: u16| json!({ "status": status, "code": "x", "detail": "no" });
+    assert_eq!(read(422, &problem(422)), ("refused".into(), 0));
+    assert_eq!(read(503, &problem(503)), ("unavailable".into(), 0));
+    assert_eq!(read(500, &problem(500)), ("nothing".into(), 1));
+    assert_eq!(read(422, &problem(400)), ("refused".into(), 1));
+    assert_eq!(read(422, &json!("no")), ("refused".into(), 1));
+}
+
+#[test]
+fn what_is_proven_elsewhere_is_there() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let all = Elsewhere::load(&repository.join("tests/attacks/elsewhere.toml"), &repository).unwrap();
+    assert!(!all.is_empty());
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.toml");
+    let of = |tests: &str| {
+        let text =
+            format!("[[case]]\nid = 'X'\nseverity = 'S0'\ntries = 'x'\nmust = 'x'\nproven_by = {tests}\n");
+        std::fs::write(&page, text).unwrap();
+        Elsewhere::load(&page, &repository)
+    };
+    assert!(of("['tests/rest.rs::files_go_in_and_out_and_never_outside']").is_ok());
+    for wrong in ["[]", "['tests/rest.rs']", "['tests/rest.rs::nobody']", "['tests/none.rs::x']"] {
+        assert!(of(wrong).is_err(), "{wrong}");
+    }
 }

@@ -5,13 +5,16 @@ use crate::guarded::Guarded;
 use crate::listeners::Listeners;
 use crate::neighbour::Neighbour;
 use crate::outer::Outer;
+use crate::served::Served;
 use crate::support::{Running, Sandboxd, am_root, install};
 use crate::traces::{KEYS, Scene, Traces, began};
 use rustix::process::Signal;
 use std::cell::{Cell, RefCell};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -43,6 +46,8 @@ pub(crate) struct Place<'w> {
     pub(crate) warm: Cell<bool>,
     pub(crate) neighbour: Neighbour,
     tenant: Running,
+    /// What programs are sent to instead of a command, while they are.
+    served: RefCell<Option<Rc<Served>>>,
     baseline: RefCell<Traces>,
 }
 
@@ -133,7 +138,8 @@ impl<'w> Place<'w> {
         let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR));
         let (mutant, baseline) = (RefCell::new(mutant.map(str::to_owned)), RefCell::default());
         let warm = Cell::new(false);
-        let place = Place { world, who, ordinary, mutant, warm, neighbour, tenant, baseline };
+        let served = RefCell::default();
+        let place = Place { world, who, ordinary, mutant, warm, neighbour, tenant, served, baseline };
         place.begin_anew()?;
         Ok(place)
     }
@@ -145,6 +151,38 @@ impl<'w> Place<'w> {
             Some(mutant) => person.with("SANDBOXD_MUTANT", mutant),
             None => person,
         }
+    }
+
+    /// The server that programs are sent to, while there is one.
+    pub(crate) fn served(&self) -> Option<Rc<Served>> {
+        self.served.borrow().clone()
+    }
+
+    /// Has a server that lives and lacks what the cases find missing.
+    pub(crate) fn serve(&self) -> Result<(), String> {
+        let mutant = self.mutant.borrow().clone();
+        if self.served().is_some_and(|served| served.lives() && served.mutant == mutant) {
+            return Ok(());
+        }
+        self.close()?;
+        let folder = tempfile::Builder::new().prefix("server-").tempdir_in(self.world.path(""));
+        let folder = folder.map_err(|e| format!("server: {e}"))?.keep();
+        self.ordinary.give(&folder);
+        let start = || Served::start(&self.attacker(), &folder, mutant);
+        let served =
+            catch_unwind(AssertUnwindSafe(start)).map_err(|cause| crate::stage::words(&*cause))??;
+        *self.served.borrow_mut() = Some(Rc::new(served));
+        self.begin_anew()
+    }
+
+    /// Ends the server, if there is one.
+    pub(crate) fn close(&self) -> Result<(), String> {
+        let Some(served) = self.served.take() else { return Ok(()) };
+        // Who else holds it has failed, and it dies with the last one.
+        if let Some(served) = Rc::into_inner(served) {
+            let _ = catch_unwind(AssertUnwindSafe(|| served.stop()));
+        }
+        self.begin_anew()
     }
 
     /// Does something while no layer is missing.
@@ -211,7 +249,8 @@ impl<'w> Place<'w> {
     /// Children of ours that live all the while.
     pub(crate) fn children(&self) -> Vec<u32> {
         let outer = self.world.outer.as_ref().ok();
-        outer.map(Outer::holder).into_iter().chain([self.tenant.pid()]).collect()
+        let served = self.served().map(|served| served.pid());
+        outer.map(Outer::holder).into_iter().chain([self.tenant.pid()]).chain(served).collect()
     }
 
     fn scene(&self, sandboxes: Vec<u32>) -> Scene<'_> {
@@ -222,6 +261,7 @@ impl<'w> Place<'w> {
             temporary: self.world.path("tmp"),
             uid: self.ordinary.uid(),
             children: self.children(),
+            served: self.served(),
             sandboxes,
         }
     }
@@ -230,9 +270,13 @@ impl<'w> Place<'w> {
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let mut all = self.world.listeners.variables.clone();
         all.push(("ATTACK_CANARY_FILE", self.world.path("canary").display().to_string()));
-        all.push(("ATTACK_STATE_DIR", self.ordinary.home().join(".cache/sandboxd").display().to_string()));
+        let served = self.served();
+        let state = self.ordinary.home().join(".cache/sandboxd");
+        let state = served.as_ref().map_or(state, |served| served.state.clone());
+        let pid = served.map_or(self.tenant.pid(), |served| served.pid());
+        all.push(("ATTACK_STATE_DIR", state.display().to_string()));
         all.push(("ATTACK_EXECUTABLE", self.ordinary.binary("sandboxd").display().to_string()));
-        all.push(("ATTACK_SERVER_PID", self.tenant.pid().to_string()));
+        all.push(("ATTACK_SERVER_PID", pid.to_string()));
         all
     }
 }

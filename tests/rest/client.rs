@@ -143,7 +143,8 @@ impl Served {
             text += &format!("content-length: {}\r\n", body.len());
         }
         stream.write_all((text + "\r\n").as_bytes()).unwrap();
-        stream.write_all(body).unwrap();
+        // Who is refused is answered before everything is said.
+        let _ = stream.write_all(body);
         BufReader::new(stream)
     }
 }

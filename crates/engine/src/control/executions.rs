@@ -8,6 +8,8 @@ use super::{Caller, ControlPlane, locked, now, traced};
 use crate::storage::{
     Claim, Claimed, Cursor, ExecutionStatus, Json, Page, Progress, StoreError, StoredExecution, Submission,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -148,7 +150,7 @@ impl ControlPlane {
             if let Some(live) = self.live_of(caller, id) {
                 live.over().await;
             }
-            let found = self.execution(caller, id).await?;
+            let found = self.with_output(self.execution(caller, id).await?).await?;
             if let Progress::Finished { record, .. } = found.progress {
                 let record = Arc::new(record);
                 return Ok(Done { id: id.to_owned(), status: found.status, record, replayed: false });
@@ -210,7 +212,27 @@ impl ControlPlane {
             return Ok(bytes);
         }
         let record: serde_json::Value = record.read()?;
-        Ok(record[name].as_str().unwrap_or_default().as_bytes().to_vec())
+        let exact = record[format!("{name}_base64")].as_str().and_then(|text| STANDARD.decode(text).ok());
+        Ok(exact.unwrap_or_else(|| record[name].as_str().unwrap_or_default().as_bytes().to_vec()))
+    }
+
+    /// The same with all of its output in its record, also where that is kept apart.
+    pub async fn with_output(&self, mut execution: StoredExecution) -> Result<StoredExecution, ControlError> {
+        for name in ["stdout", "stderr"] {
+            let Progress::Finished { objects, .. } = &execution.progress else { continue };
+            if !objects.iter().any(|object| object.name == name) {
+                continue;
+            }
+            let bytes = self.output(&execution, name).await?;
+            let Progress::Finished { record, .. } = &mut execution.progress else { continue };
+            let mut whole: serde_json::Value = record.read()?;
+            whole[name] = String::from_utf8_lossy(&bytes).into();
+            if std::str::from_utf8(&bytes).is_err() {
+                whole[format!("{name}_base64")] = STANDARD.encode(&bytes).into();
+            }
+            *record = Json::of(&whole)?;
+        }
+        Ok(execution)
     }
 
     pub(super) fn enlist(&self, submission: &Submission, owner: Arc<str>) -> Arc<Live> {

@@ -226,7 +226,11 @@ impl LiveSession {
         content: Option<Vec<u8>>,
     ) -> Result<(FileOutcome, Vec<u8>), ControlError> {
         let changes = !matches!(op, FileOp::List { .. } | FileOp::Stat { .. } | FileOp::Read { .. });
-        let (outcome, content) = self.sandbox.file(op, content).await?;
+        let (outcome, content) = match self.sandbox.file(op, content).await {
+            // Somebody ended it in the middle of this.
+            Err(_) if self.is_over() => return Err(self.gone()),
+            done => done?,
+        };
         if changes {
             self.change();
         } else {

@@ -232,6 +232,11 @@ impl LiveSession {
         Ok(())
     }
 
+    /// Whether it has ended, or is about to.
+    pub(super) fn is_over(&self) -> bool {
+        self.closing.load(Relaxed) || self.sandbox.is_gone()
+    }
+
     pub(super) fn gone(&self) -> ControlError {
         ControlError::conflict("session", "has ended")
     }
@@ -260,7 +265,7 @@ impl Place {
     pub(super) async fn seat(self) -> Result<Seat, ControlError> {
         let session = &self.session;
         let permit = session.seats.clone().acquire_owned().await.map_err(|_| session.gone())?;
-        if session.closing.load(Relaxed) || session.sandbox.is_gone() {
+        if session.is_over() {
             return Err(session.gone());
         }
         session.running.fetch_add(1, Relaxed);

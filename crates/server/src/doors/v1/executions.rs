@@ -167,7 +167,8 @@ async fn run_in(
     match tokio::time::timeout(Duration::from_secs_f64(longest), plane.wait(&caller, &accepted.id)).await {
         Ok(done) => {
             done?;
-            Ok(Json(shown(&plane.execution(&caller, &accepted.id).await?)?))
+            let found = plane.execution(&caller, &accepted.id).await?;
+            Ok(Json(shown(&plane.with_output(found).await?)?))
         }
         Err(_) => {
             let detail = format!("`{}` takes longer than {longest} s", accepted.id);
@@ -311,7 +312,7 @@ async fn result(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Pro
 async fn one(state: State, caller: Caller, id: Id) -> Result<Json<Value>, Problem> {
     caller.require(Scope::Run)?;
     let found = state.plane().execution(&caller.of_engine(), id.as_str()).await?;
-    Ok(Json(shown(&found)?))
+    Ok(Json(shown(&state.plane().with_output(found).await?)?))
 }
 
 /// Have an execution end
