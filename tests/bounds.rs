@@ -163,17 +163,21 @@ fn input_files_have_a_size() {
     run().out().exits(0).says(&format!("{}\n", 60 << 20));
     run().arg("--file", format!("other={}", half.display())).out().exits(2).complains_of("file");
     run().arg("--file", &whole).out().exits(2).complains_of("whole");
-    run().arg("--stdin", format!("@{}", whole.display())).out().exits(2).complains_of("whole");
+    // Input is not put anywhere, so it may be as large as it likes.
+    run().arg("--stdin", format!("@{}", whole.display())).out().exits(0);
     // What does not fit into its storage is a wrong request, not a failure of ours.
     run().options("--disk 8M").out().exits(2).complains_of("disk");
 }
 
 #[test]
-fn endless_input_is_refused_in_time() {
+fn endless_files_are_refused_in_time_and_endless_input_ends_with_its_program() {
     let who = Sandboxd::plain();
-    for option in ["--stdin=@/dev/zero", "--file=zero=/dev/zero"] {
-        who.run("python", "print(1)").flag(option).out().exits(2).ends_within(20).complains_of("/dev/zero");
-    }
+    let run = |code: &str, option: &str| who.run("python", code).flag(option).out();
+    run("print(1)", "--file=zero=/dev/zero").exits(2).ends_within(20).complains_of("/dev/zero");
+    run("print(1)", "--stdin=@/dev/zero").exits(0).ends_within(20).says("1\n");
+    let reads = "import os\nwhile True: os.read(0, 1 << 20)";
+    let read = who.run("python", reads).flag("--stdin=@/dev/zero").options("--timeout 1s").json();
+    read.is("timed_out").out.ends_within(20);
     who.run_file(Path::new("/dev/zero"))
         .options("-l python")
         .out()
