@@ -125,6 +125,12 @@ impl Expect {
         Expect { attempts, ..self.clone() }
     }
 
+    /// The same by REST, where what the command calls `--name` is the field `name`.
+    pub(crate) fn of_rest(&self) -> Expect {
+        let field = |words: &String| words.strip_prefix("--").unwrap_or(words).to_owned();
+        Expect { stderr_contains: self.stderr_contains.iter().map(field).collect(), ..self.clone() }
+    }
+
     pub(crate) fn statuses(&self) -> Vec<&str> {
         self.status.as_ref().map_or(vec!["success"], |all| all.iter().map(String::as_str).collect())
     }

@@ -143,7 +143,10 @@ impl<'a> Stage<'a> {
 
     /// Compares what was seen with what is expected.
     pub(crate) fn judge(&self, seen: &Seen) -> Result<(), String> {
-        let expect = &self.run.expect;
+        let expect = match self.place.served() {
+            Some(_) => &self.run.expect.of_rest(),
+            None => &self.run.expect,
+        };
         let waited = match (&seen.record, self.place.served()) {
             (Some(record), Some(_)) => record["start"] == "hit" || record["start"] == "miss",
             _ => self.place.warm.get() && self.run.can_wait(),
