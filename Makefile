@@ -9,8 +9,9 @@ build: ## leaves sandboxd, sandbox-run, sandbox-executor and libsandbox_zygote.s
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target $(HOST) -p sandboxd -p sandbox-executor
 	mkdir -p $(BIN)
 	for name in sandboxd sandbox-executor; do ln -f target/$(HOST)/release/$$name $(BIN)/$$name; done
-	ln -f $(BIN)/sandboxd $(BIN)/sandbox-run
-	cargo build --locked --release -p sandbox-zygote
+	for name in sandbox-run mcp-sandboxd; do ln -f $(BIN)/sandboxd $(BIN)/$$name; done
+	cargo build --locked --profile library -p sandbox-zygote
+	ln -f target/library/libsandbox_zygote.so $(BIN)/libsandbox_zygote.so
 
 run: build ## builds, starts a server and prints a request to try it with
 	$(BIN)/sandboxd serve --state-dir target/state
@@ -22,12 +23,12 @@ test: ## installs what the tests need and runs everything
 attacks: build ## hostile programs, as root and as a plain user; writes docs/reference/attacks.md
 	scripts/setup languages tools workloads
 	tests/attacks/mutants
-	cargo test --locked -p sandboxd --test attacks
+	cargo test --locked --workspace --test attacks
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked -p sandboxd --test attacks -- -D warnings
+	cargo clippy --locked --workspace --test attacks -- -D warnings
 
 fmt:
 	cargo fmt --all

@@ -1,7 +1,15 @@
 //! The control plane: what is stored, who waits for whom, what a session keeps, and what a restart finds.
 #![cfg(test)]
 
+#[path = "control/dependencies.rs"]
+mod dependencies;
+#[path = "control/index.rs"]
+mod index;
+#[path = "control/names.rs"]
+mod names;
 mod support;
+#[path = "control/templates.rs"]
+mod templates;
 #[path = "control/waiting.rs"]
 mod waiting;
 

@@ -3,6 +3,8 @@
 
 #[path = "rest/client.rs"]
 mod client;
+#[path = "events/secure.rs"]
+mod secure;
 mod support;
 
 use client::{Served, chunk, head};
@@ -26,27 +28,34 @@ fn receiver() -> (String, mpsc::Receiver<Value>) {
     let (sender, got) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut reader, mut length) = (BufReader::new(stream.unwrap()), 0);
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                if line.trim().is_empty() {
-                    break;
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let answer = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
-            reader.get_mut().write_all(answer.as_bytes()).unwrap();
+            let body = received(stream.unwrap()).unwrap();
             if sender.send(serde_json::from_slice(&body).unwrap()).is_err() {
                 return;
             }
         }
     });
     (url, got)
+}
+
+/// Takes one event, and says so.
+fn received(stream: impl Read + Write) -> std::io::Result<Vec<u8>> {
+    let (mut reader, mut length) = (BufReader::new(stream), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let answer = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+    reader.get_mut().write_all(answer.as_bytes())?;
+    reader.get_mut().flush()?;
+    Ok(body)
 }
 
 fn words(event: &Value) -> String {

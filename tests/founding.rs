@@ -4,10 +4,14 @@
 
 #[path = "rest/client.rs"]
 mod client;
+#[path = "founding/documents.rs"]
+mod documents;
 #[path = "founding/old.rs"]
 mod old;
 #[path = "founding/sandboxes.rs"]
 mod sandboxes;
 mod support;
+#[path = "founding/tools.rs"]
+mod tools;
 #[path = "founding/workspace.rs"]
 mod workspace;

@@ -67,6 +67,7 @@ fn help_names_every_option_and_the_version_is_one_line() {
         "template",
         "key",
         "top",
+        "mcp",
         "languages",
         "doctor",
         "demo",

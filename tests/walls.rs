@@ -184,7 +184,7 @@ fn the_environment_is_clean() {
         let record =
             who.run("python", code).env("CANARY_VARIABLE", "canary").env("LD_PRELOAD_CANARY", "x").json();
         record.is("success").says(
-            "['HOME', 'LANG', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR', 'USER'] /workspace /workspace 1000 sandbox\n",
+            "['HOME', 'LC_CTYPE', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'SHELL', 'TMPDIR', 'USER'] /workspace /workspace 1000 sandbox\n",
         );
     }
 }

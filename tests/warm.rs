@@ -1,13 +1,20 @@
 //! The pool: programs that wait are taken once, replaced, never handed out dead, and cost nothing while they wait.
 #![cfg(test)]
 
+#[path = "warm/leavings.rs"]
+mod leavings;
 mod support;
+#[path = "warm/templates.rs"]
+mod templates;
+#[path = "warm/tree.rs"]
+mod tree;
 
 use engine::limits::Ceiling;
 use engine::{
     Engine, EngineError, Execution, PoolSettings, Request, ShelfReport, Start, Status, ZygoteScope,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -18,6 +25,7 @@ use tokio::sync::mpsc;
 const FEW: PoolSettings = PoolSettings {
     min: 2,
     max: 4,
+    template_max: 4,
     idle_timeout: Duration::from_secs(60),
     zygote_scope: ZygoteScope::Template,
     rehearsal: BTreeMap::new(),
@@ -50,7 +58,11 @@ fn below_us() -> Vec<(u32, String)> {
 }
 
 fn kill(pid: u32) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    kill_process(as_pid(pid), Signal::KILL).unwrap();
+}
+
+fn as_pid(pid: u32) -> Pid {
+    Pid::from_raw(pid as i32).unwrap()
 }
 
 async fn execute(engine: &Engine, request: &Request) -> Result<Execution, EngineError> {
@@ -164,9 +176,12 @@ fn the_dead_are_never_handed_out() {
             full(&engine).await;
             let waiting = waiting(name);
             assert!(waiting.len() >= FEW.min, "{waiting:?}");
+            let seen: Vec<_> =
+                waiting.iter().map(|pid| pidfd_open(as_pid(*pid), PidfdFlags::empty()).unwrap()).collect();
             waiting.iter().for_each(|pid| kill(*pid));
-            while below_us().iter().any(|(pid, _)| waiting.contains(pid)) {
-                std::thread::sleep(Duration::from_millis(1));
+            // The last thread of each is gone then. Nobody need have waited for them.
+            for ended in &seen {
+                poll(&mut [PollFd::new(ended, PollFlags::IN)], None).unwrap();
             }
             for _ in 0..3 {
                 let done = run(&engine, language, code).await;
@@ -293,6 +308,24 @@ fn what_is_rehearsed_lies_ready_and_leaves_no_trace() {
             full(&engine).await;
         }
     });
+}
+
+/// Libraries that start threads when they are loaded start none in an interpreter that is to be copied, and a rehearsal
+/// that fails is left out.
+#[test]
+fn rehearsals_may_load_what_has_threads_and_may_fail() {
+    for (rehearsal, loaded) in [
+        ("import numpy\nnumpy.ones((300, 300)) @ numpy.ones((300, 300))", "True"),
+        ("import colorsys\nimport missing_module", "False"),
+    ] {
+        let rehearsal = [("python".to_owned(), rehearsal.to_owned())].into();
+        with_pool(PoolSettings { rehearsal, ..FEW }, move |engine| async move {
+            run(&engine, "python", "print(1)").await;
+            full(&engine).await;
+            let done = run(&engine, "python", "import sys\nprint('numpy' in sys.modules)").await;
+            assert_eq!((done.start, text(&done.stdout)), (Start::Hit, format!("{loaded}\n")));
+        });
+    }
 }
 
 #[test]

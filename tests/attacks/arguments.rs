@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// Do not judge how long neighbours take: for a machine that does other things meanwhile
     #[arg(long)]
     pub(crate) no_timing: bool,
+    /// Root's half and the plain user's at the same time, but for cases that mind
+    #[arg(long, requires = "no_timing", conflicts_with_all = ["who", "mutant", "list"])]
+    pub(crate) both_at_once: bool,
     /// Leave out the comparison
     #[arg(long)]
     pub(crate) no_compare: bool,
@@ -46,9 +49,15 @@ pub(crate) struct Arguments {
     /// Attack this weakened build until a case catches it; succeed if one does
     #[arg(long, value_name = "NAME")]
     pub(crate) mutant: Option<String>,
+    /// Cells that are known to pass with every layer in place, in the words of `caught by`
+    #[arg(long, value_name = "CELL", requires = "mutant")]
+    pub(crate) passed: Vec<String>,
     /// Where to note what became of a mutant [default: target/attacks/mutants.json]
     #[arg(long, value_name = "PATH")]
     pub(crate) mutants: Option<PathBuf>,
+    /// Take turns with the other half, which was told the same folder
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) turns: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,5 +1,6 @@
 //! Secrets that lie where no program may look, and the search for them in what comes out.
 
+use memchr::memmem;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -36,9 +37,9 @@ impl Canaries {
 
     /// Where a canary in these bytes comes from.
     pub(crate) fn search(&self, bytes: &[u8]) -> Option<&'static str> {
-        let text = String::from_utf8_lossy(bytes);
-        let at = text.find(&self.common)? + self.common.len();
-        let digits = text.get(at..at + 2).unwrap_or_default();
+        let at = memmem::find(bytes, self.common.as_bytes())? + self.common.len();
+        let digits =
+            bytes.get(at..at + 2).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default();
         let place = usize::from_str_radix(digits, 16).ok().and_then(|place| PLACES.get(place));
         Some(place.copied().unwrap_or("somewhere"))
     }

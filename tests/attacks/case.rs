@@ -1,5 +1,6 @@
 //! Cases as data: reading them, and refusing what is not understood.
 
+use crate::turns::Manner;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -57,6 +58,8 @@ pub(crate) struct Facts {
     /// It strains the machine: neighbours have to stay nearly as quick as without it.
     #[serde(default)]
     pub(crate) loud: bool,
+    /// Why nothing may go on beside it, where that is not to be told from its other keys.
+    pub(crate) alone: Option<String>,
     /// A control: it does harm without isolation, and the suite has to notice all of this, as globs.
     #[serde(default)]
     pub(crate) must_notice: Vec<String>,
@@ -135,6 +138,11 @@ impl Expect {
         self.status.as_ref().map_or(vec!["success"], |all| all.iter().map(String::as_str).collect())
     }
 
+    /// Whether a machine that does other things meanwhile could make a difference.
+    fn asks_for_time(&self) -> bool {
+        self.ends_within.is_some() || self.metrics.contains_key("duration_ms")
+    }
+
     /// Whether anything is asked for that a program which does nothing would not give.
     fn can_fail(&self) -> bool {
         self.at_least.is_some()
@@ -176,6 +184,18 @@ impl Case {
     /// Whether it asks that a slow neighbour is noticed.
     pub(crate) fn is_about_timing(&self) -> bool {
         self.facts.must_notice.iter().any(|glob| glob.starts_with("neighbour p99"))
+    }
+
+    /// What may go on beside it: it may strain the machine, harm the host, or ask how long things take.
+    pub(crate) fn manner(&self) -> Manner {
+        let mut runs = self.root.iter().chain(&self.plain);
+        if self.facts.loud || self.facts.alone.is_some() || self.is_control() {
+            Manner::Alone
+        } else if runs.any(|run| run.expect.asks_for_time()) {
+            Manner::Timed
+        } else {
+            Manner::Beside
+        }
     }
 
     /// Whether the programs and drives it names exist.

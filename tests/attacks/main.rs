@@ -13,12 +13,14 @@ mod client;
 mod drives;
 mod elsewhere;
 mod guarded;
+mod halves;
 mod listeners;
 mod matrix;
 mod neighbour;
 mod outer;
 mod page;
 mod pattern;
+mod progress;
 mod record;
 mod request;
 mod scoreboard;
@@ -29,6 +31,7 @@ mod standing;
 #[path = "../support/mod.rs"]
 mod support;
 mod traces;
+mod turns;
 mod watchdog;
 mod world;
 
@@ -37,17 +40,13 @@ use case::Case;
 use cell::{Cell, Cells, Verdict};
 use clap::Parser;
 use elsewhere::Elsewhere;
-use indicatif::{ProgressBar, ProgressStyle};
-use scoreboard::{Column, Host, Mutant, Scoreboard};
-use std::collections::BTreeMap;
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use progress::Progress;
+use scoreboard::{Column, Grid, Host, Mutant, Scoreboard};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
+use turns::{Manner, Turns};
 use world::{Place, Who, World};
-
-/// Most lines that are shown of what was wrong with a cell.
-const SHOWN: usize = 8;
 
 fn main() -> ExitCode {
     // A shell lets what it starts in the background ignore SIGINT, and so would every command that is tried here.
@@ -91,73 +90,32 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
     let target = support::repository().join("target");
     let mutants = or(&arguments.mutants, target.join("attacks/mutants.json"));
     quiet_panics();
-    let binaries = or(&arguments.binaries, target.join("release"));
-    // Whoever is orphaned by a command becomes our child, so that nobody below us can hide.
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(|e| e.to_string())?;
-    traces::reap_orphans();
-    let world = World::new(&binaries, &programs)?;
-    let progress = Progress::new(cases.len() * columns.len(), arguments.verbose);
-
-    let mut cells = BTreeMap::new();
-    let mut host = None;
-    for who in [Who::Root, Who::Plain] {
-        let columns: Vec<Column> = columns.iter().copied().filter(|column| column.who == who).collect();
-        if columns.is_empty() {
-            continue;
-        }
-        let place = Place::new(&world, who, arguments.mutant.as_deref())?;
-        host.get_or_insert_with(|| the_host(&place));
-        let user = Cells::new(place, arguments.mutant.is_none() && !arguments.no_timing);
-        for column in columns {
-            if column.isolator == Isolator::Rest {
-                user.serve()?;
+    let (host, cells) = if arguments.both_at_once {
+        halves::try_both(arguments, &cases, &columns)?
+    } else {
+        let binaries = or(&arguments.binaries, target.join("release"));
+        let tried = try_all(arguments, &cases, &columns, &binaries, &programs)?;
+        if let Some(name) = &arguments.mutant {
+            match &tried.caught_by {
+                Some(by) => println!("caught by {by}"),
+                None => println!("`{name}` survived"),
             }
-            for case in &cases {
-                // A weakened sandbox has nothing to do with what the suite itself notices.
-                if case.is_control() && (column.isolator != Isolator::Native || arguments.mutant.is_some()) {
-                    continue;
-                }
-                if arguments.no_timing && case.is_about_timing() {
-                    continue;
-                }
-                let there = case.check(&programs, |name| drives::find(name).is_some());
-                let cell = match (there, column.isolator) {
-                    (Err(why), _) => Cell { words: vec![why], ..Cell::default() },
-                    (Ok(()), Isolator::Native) => user.native(case),
-                    (Ok(()), Isolator::Warm) => user.warm(case),
-                    (Ok(()), Isolator::Rest) => user.rest(case),
-                    (Ok(()), Isolator::Bwrap) => user.bwrap(case),
-                };
-                progress.tell(case, column, &cell);
-                if let (Some(name), Verdict::Fail) = (&arguments.mutant, cell.verdict) {
-                    let by = format!("{} ({})", case.facts.id, column.name());
-                    if user.passes_with_all_layers(case) {
-                        println!("caught by {by}");
-                        Mutant { name: name.clone(), caught_by: Some(by) }.note(&mutants)?;
-                        return Ok(true);
-                    }
-                    eprintln!("      {by} fails with every layer in place, too, and proves nothing");
-                }
-                cells.insert((case.facts.id.clone(), column), cell);
-            }
-            user.close()?;
+            let caught = tried.caught_by.is_some();
+            Mutant { name: name.clone(), caught_by: tried.caught_by }.note(&mutants)?;
+            return Ok(caught);
         }
-    }
-    if let Some(name) = &arguments.mutant {
-        println!("`{name}` survived");
-        Mutant { name: name.clone(), caught_by: None }.note(&mutants)?;
-        return Ok(false);
-    }
+        (tried.host.ok_or("nobody to run as")?, tried.cells)
+    };
     let board = Scoreboard {
-        host: host.ok_or("nobody to run as")?,
+        host,
         columns,
         cases,
         cells,
         mutants: Mutant::load(&mutants),
         elsewhere,
+        timed: !arguments.no_timing,
         seconds: began.elapsed().as_secs_f64(),
     };
-    progress.end();
     anstream::print!("{}", matrix::matrix(&board));
     if whole || arguments.json.is_some() {
         let path = or(&arguments.json, target.join("attacks/scoreboard.json"));
@@ -167,7 +125,95 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
         let path = or(&arguments.markdown, support::repository().join("docs/reference/attacks.md"));
         scoreboard::write(&path, &page::page(&board))?;
     }
-    Ok(board.holds())
+    Ok(board.failed().next().is_none())
+}
+
+/// What came of cases.
+#[derive(Default)]
+struct Tried {
+    host: Option<Host>,
+    cells: Grid,
+    /// Which cell noticed that a layer is missing; the last one that was tried.
+    caught_by: Option<String>,
+}
+
+/// Tries every case in every column, one after the other; a mutant only until it is caught.
+fn try_all(
+    arguments: &Arguments,
+    cases: &[Case],
+    columns: &[Column],
+    binaries: &Path,
+    programs: &Path,
+) -> Result<Tried, String> {
+    // Whoever is orphaned by a command becomes our child, so that nobody below us can hide.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(|e| e.to_string())?;
+    traces::reap_orphans();
+    let turns = arguments.turns.as_deref().map(Turns::at);
+    if turns.is_some() {
+        let end = rustix::process::Signal::TERM; // with the one who started us
+        rustix::process::set_parent_process_death_signal(Some(end)).map_err(|e| e.to_string())?;
+    }
+    let turn = |manner: Manner| turns.as_ref().map(|turns| turns.take(manner)).transpose();
+    let beginning = turn(Manner::Beside)?;
+    let world = World::new(binaries, programs)?;
+    drop(beginning);
+    let progress = Progress::new(cases.len() * columns.len(), arguments.verbose, turns.is_some());
+    let mut tried = Tried::default();
+    // Those that may meet only their like are at the same place in both halves, so that they do.
+    let mut cases: Vec<&Case> = cases.iter().collect();
+    if turns.is_some() {
+        cases.sort_by_key(|case| case.manner());
+    }
+    for who in [Who::Root, Who::Plain] {
+        let columns: Vec<Column> = columns.iter().copied().filter(|column| column.who == who).collect();
+        if columns.is_empty() {
+            continue;
+        }
+        let beginning = turn(Manner::Beside)?;
+        let timed = arguments.mutant.is_none() && !arguments.no_timing;
+        let place = Place::new(&world, who, arguments.mutant.as_deref(), timed)?;
+        tried.host.get_or_insert_with(|| the_host(&place));
+        let user = Cells::new(place, timed);
+        drop(beginning);
+        for column in columns {
+            if column.isolator == Isolator::Rest {
+                let _turn = turn(Manner::Beside)?;
+                user.serve()?;
+            }
+            for &case in &cases {
+                // A weakened sandbox has nothing to do with what the suite itself notices.
+                if case.is_control() && (column.isolator != Isolator::Native || arguments.mutant.is_some()) {
+                    continue;
+                }
+                if arguments.no_timing && case.is_about_timing() {
+                    continue;
+                }
+                let _turn = turn(case.manner())?;
+                let there = case.check(programs, |name| drives::find(name).is_some());
+                let cell = match (there, column.isolator) {
+                    (Err(why), _) => Cell { words: vec![why], ..Cell::default() },
+                    (Ok(()), Isolator::Native) => user.native(case),
+                    (Ok(()), Isolator::Warm) => user.warm(case),
+                    (Ok(()), Isolator::Rest) => user.rest(case),
+                    (Ok(()), Isolator::Bwrap) => user.bwrap(case),
+                };
+                progress.tell(case, column, &cell);
+                if arguments.mutant.is_some() && cell.verdict == Verdict::Fail {
+                    let by = format!("{} ({})", case.facts.id, column.name());
+                    if arguments.passed.contains(&by) || user.passes_with_all_layers(case) {
+                        tried.caught_by = Some(by);
+                        return Ok(tried);
+                    }
+                    eprintln!("      {by} fails with every layer in place, too, and proves nothing");
+                }
+                tried.cells.insert((case.facts.id.clone(), column), cell);
+            }
+            let _turn = turn(Manner::Beside)?;
+            user.close()?;
+        }
+    }
+    progress.end();
+    Ok(tried)
 }
 
 fn wanted(arguments: &Arguments, id: &str) -> bool {
@@ -222,45 +268,4 @@ fn quiet_panics() {
             usual(panic);
         }
     }));
-}
-
-/// A line for each cell, and on a terminal a bar below.
-struct Progress {
-    bar: ProgressBar,
-    verbose: bool,
-}
-
-impl Progress {
-    fn new(cells: usize, verbose: bool) -> Progress {
-        let bar = if std::io::stderr().is_terminal() {
-            ProgressBar::new(cells as u64)
-        } else {
-            ProgressBar::hidden()
-        };
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {elapsed}") {
-            bar.set_style(style);
-        }
-        Progress { bar, verbose }
-    }
-
-    fn tell(&self, case: &Case, column: Column, cell: &Cell) {
-        let verdict = cell.verdict.name();
-        let mut lines =
-            vec![format!("{verdict:5} {:8} {:12} {:.1} s", case.facts.id, column.name(), cell.seconds)];
-        lines[0].extend(cell.notes.iter().map(|note| format!("  ({note})")));
-        let expected = !column.isolator.is_ours() || cell.verdict == Verdict::NotApplicable;
-        if self.verbose || (cell.verdict == Verdict::Fail && !expected) {
-            let most = if self.verbose { usize::MAX } else { SHOWN };
-            lines.extend(cell.words.iter().take(most).map(|words| format!("        {words}")));
-            if cell.words.len() > most {
-                lines.push(format!("        and {} more", cell.words.len() - most));
-            }
-        }
-        self.bar.suspend(|| eprintln!("{}", lines.join("\n")));
-        self.bar.inc(1);
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
-    }
 }

@@ -1,6 +1,7 @@
 //! The scoreboard on a terminal.
 
 use crate::cell::Verdict;
+use crate::progress::SHOWN;
 use crate::scoreboard::Scoreboard;
 use owo_colors::OwoColorize;
 use std::fmt::Write;
@@ -55,5 +56,17 @@ pub(crate) fn matrix(board: &Scoreboard) -> String {
         let _ = writeln!(text, "{:14} {caught} of {} caught", "mutants", board.mutants.len());
     }
     let _ = writeln!(text, "{:14} {:.0} s", "time", board.seconds);
+    text + &failures(board)
+}
+
+/// What has to be mended, last: whoever sees only the end of a log sees this.
+fn failures(board: &Scoreboard) -> String {
+    let mut text = String::new();
+    for ((id, column), cell) in board.failed() {
+        let _ = writeln!(text, "{} {id} {}", "fail".red(), column.name());
+        for words in cell.words.iter().take(SHOWN) {
+            let _ = writeln!(text, "        {words}");
+        }
+    }
     text
 }

@@ -6,7 +6,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const CADENCE: Duration = Duration::from_millis(100);
+/// How often it does, where it matters how quick it is.
+const OFTEN: Duration = Duration::from_millis(100);
+/// Where it only matters that it can: at least once beside every case.
+const SELDOM: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct State {
@@ -40,15 +43,17 @@ impl Heard {
 pub(crate) struct Neighbour {
     shared: Arc<(Mutex<State>, Condvar)>,
     thread: Option<JoinHandle<()>>,
+    cadence: Duration,
 }
 
 impl Neighbour {
     /// Waits for [`Neighbour::resume`].
-    pub(crate) fn new(person: Sandboxd, secret: String) -> Neighbour {
+    pub(crate) fn new(person: Sandboxd, secret: String, timed: bool) -> Neighbour {
+        let cadence = if timed { OFTEN } else { SELDOM };
         let shared = Arc::<(Mutex<State>, Condvar)>::default();
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || live(&theirs, || round(&person, &secret)));
-        Neighbour { shared, thread: Some(thread) }
+        let thread = std::thread::spawn(move || live(&theirs, cadence, || round(&person, &secret)));
+        Neighbour { shared, thread: Some(thread), cadence }
     }
 
     /// Goes on.
@@ -72,9 +77,9 @@ impl Neighbour {
     pub(crate) fn in_quiet(&self, rounds: usize) -> Heard {
         self.resume();
         let (state, _) = &*self.shared;
-        let deadline = Instant::now() + CADENCE * (rounds as u32 * 3);
+        let deadline = Instant::now() + self.cadence * (rounds as u32 * 3);
         while state.lock().unwrap().heard.times.len() < rounds && Instant::now() < deadline {
-            std::thread::sleep(CADENCE);
+            std::thread::sleep(self.cadence);
         }
         self.pause()
     }
@@ -89,7 +94,7 @@ impl Drop for Neighbour {
     }
 }
 
-fn live(shared: &(Mutex<State>, Condvar), round: impl Fn() -> Duration) {
+fn live(shared: &(Mutex<State>, Condvar), cadence: Duration, round: impl Fn() -> Duration) {
     let (state, news) = shared;
     loop {
         let mut waiting = news.wait_while(state.lock().unwrap(), |s| !s.running && !s.over).unwrap();
@@ -107,7 +112,7 @@ fn live(shared: &(Mutex<State>, Condvar), round: impl Fn() -> Duration) {
         }
         done.busy = false;
         news.notify_all();
-        let rest = CADENCE.saturating_sub(began.elapsed());
+        let rest = cadence.saturating_sub(began.elapsed());
         drop(news.wait_timeout_while(done, rest, |s| s.running && !s.over).unwrap());
     }
 }

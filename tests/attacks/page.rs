@@ -24,8 +24,7 @@ A case passes only if what its line says was observed and all of this held, too:
 - our programs, files of the host and 20 kernel settings are byte for byte what they were
 - within 2 s nothing was left: process, thread, network namespace, cgroup, mount, file, System V object, key, shared
   memory
-- a neighbour who runs a small program every 100 ms never failed; beside loud cases its p99 stayed within twice its
-  quiet value, over 100 rounds or more where a first look found it slower
+- a neighbour who runs a small program every 100 ms never failed; NEIGHBOUR
 - the record was well-formed, agreed with itself and with the exit code, and the next ordinary run worked
 
 The columns `rest` are the same programs sent to `POST /api/v1/execute` of one server with a warm pool, which lives for the
@@ -37,6 +36,12 @@ The columns under `bwrap` are a comparison, not a requirement: the same programs
 to do this at all; it has no limits, and gives no record. What only a record could tell is not asked of it, nor are
 neighbours. bubblewrap's own words are that its arguments decide what it protects from.
 ";
+
+/// What stands for `NEIGHBOUR` where it was judged how long neighbours take.
+const TIMED: &str = "\
+beside loud cases its p99 stayed within twice its
+  quiet value, over 100 rounds or more where a first look found it slower";
+const NOT_TIMED: &str = "how long it took beside loud cases was not judged this time";
 
 const NOT_PROMISED: &str = "\
 ## What this does not show
@@ -52,7 +57,7 @@ pub(crate) fn page(board: &Scoreboard) -> String {
     text += &host(board);
     text += &totals(board);
     text.push('\n');
-    text += CONDITIONS;
+    text += &CONDITIONS.replace("NEIGHBOUR", if board.timed { TIMED } else { NOT_TIMED });
     for (title, cases) in board.sections() {
         text += &section(board, title, &cases);
     }

@@ -109,7 +109,10 @@ fn malformed(record: &Value, code: Option<i64>) -> Vec<String> {
     };
     let id = record["execution_id"].as_str().unwrap_or_default();
     let digits = id.strip_prefix("exec_").unwrap_or_default();
-    must(digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()), format!("execution_id `{id}`"));
+    must(
+        [32, 48].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        format!("execution_id `{id}`"),
+    );
 
     let status = record["status"].as_str().unwrap_or_default();
     let (exit, signal) = (record["exit_code"].as_i64(), record["signal"].as_i64());

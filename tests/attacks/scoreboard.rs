@@ -34,6 +34,9 @@ impl Column {
     }
 }
 
+/// Every cell that was tried, by the case's identifier and column.
+pub(crate) type Grid = BTreeMap<(String, Column), Cell>;
+
 /// The host on which it was run.
 pub(crate) struct Host {
     pub(crate) date: String,
@@ -45,13 +48,30 @@ pub(crate) struct Host {
     pub(crate) outer: String,
 }
 
+impl Host {
+    /// As a board has it that was written before.
+    pub(crate) fn read(board: &Value) -> Host {
+        let word = |key: &str| board[key].as_str().unwrap_or("unknown").to_owned();
+        Host {
+            date: word("date"),
+            kernel: word("kernel"),
+            architecture: word("architecture"),
+            cgroup: word("cgroup"),
+            landlock: word("landlock_abi"),
+            outer: word("outer_cgroup"),
+        }
+    }
+}
+
 pub(crate) struct Scoreboard {
     pub(crate) host: Host,
     pub(crate) columns: Vec<Column>,
     pub(crate) cases: Vec<Case>,
-    pub(crate) cells: BTreeMap<(String, Column), Cell>,
+    pub(crate) cells: Grid,
     pub(crate) mutants: Vec<Mutant>,
     pub(crate) elsewhere: Vec<Elsewhere>,
+    /// Whether it was judged how long neighbours take.
+    pub(crate) timed: bool,
     pub(crate) seconds: f64,
 }
 
@@ -102,10 +122,10 @@ impl Scoreboard {
         cases.filter_map(move |case| self.cell(case, column))
     }
 
-    /// Whether every cell of ours passed, or does not apply. The comparison is not required to.
-    pub(crate) fn holds(&self) -> bool {
-        let mut ours = self.cells.iter().filter(|((_, column), _)| column.isolator.is_ours());
-        ours.all(|(_, cell)| cell.verdict != Verdict::Fail)
+    /// Cells of ours that did not pass, though they apply. The comparison is not required to.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = (&(String, Column), &Cell)> {
+        let ours = self.cells.iter().filter(|((_, column), _)| column.isolator.is_ours());
+        ours.filter(|(_, cell)| cell.verdict == Verdict::Fail)
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -33,12 +33,10 @@ pub(crate) struct Standing {
 impl Standing {
     pub(crate) fn of(served: &Served) -> Standing {
         let mut standing = Standing { waiting: served.waiting(), ..Standing::default() };
-        let spawners = host::children(served.pid());
+        let spawners = spawners(served.pid());
         for pid in [served.pid()].into_iter().chain(host::descendants(served.pid())) {
-            // In a namespace of its own a process has a number there, too.
-            let numbers = host::status(pid, "NSpid").unwrap_or_default().split_whitespace().count();
-            let name = host::status(pid, "Name").unwrap_or_default();
-            match (numbers, host::inner_pid(pid)) {
+            let name = name(pid);
+            match (numbers(pid), host::inner_pid(pid)) {
                 (0, _) => continue,
                 (1, _) if pid == served.pid() => {}
                 (1, _) if spawners.contains(&pid) => {
@@ -83,4 +81,25 @@ impl Standing {
         found.extend(self.outside.iter().map(|name| format!("process `{name}`")));
         found
     }
+}
+
+/// In a namespace of its own a process has a number there, too.
+fn numbers(pid: u32) -> usize {
+    host::status(pid, "NSpid").unwrap_or_default().split_whitespace().count()
+}
+
+fn name(pid: u32) -> String {
+    host::status(pid, "Name").unwrap_or_default()
+}
+
+/// Who makes places: whom the server has started, and loaded interpreters that are copies of those.
+fn spawners(server: u32) -> Vec<u32> {
+    let mut all = host::children(server);
+    let mut at = 0;
+    while let Some(parent) = all.get(at).copied() {
+        let copy = |pid: &u32| numbers(*pid) == 1 && name(*pid) == name(parent);
+        all.extend(host::children(parent).into_iter().filter(copy));
+        at += 1;
+    }
+    all
 }

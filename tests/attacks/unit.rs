@@ -8,6 +8,7 @@ mod elsewhere;
 mod pattern;
 mod record;
 mod seen;
+mod turns;
 
 use case::{Case, Expect};
 use elsewhere::Elsewhere;
@@ -15,7 +16,9 @@ use pattern::{Attempt, attempts, complaints, matches};
 use seen::{Seen, judge};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
+use turns::{Manner, Turns};
 
 const WHOLE: &str = r#"
 [[case]]
@@ -362,8 +365,71 @@ fn what_is_proven_elsewhere_is_there() {
         std::fs::write(&page, text).unwrap();
         Elsewhere::load(&page, &repository)
     };
-    assert!(of("['tests/rest.rs::files_go_in_and_out_and_never_outside']").is_ok());
+    assert!(of("['tests/rest/files.rs::files_go_in_and_out_and_never_outside']").is_ok());
     for wrong in ["[]", "['tests/rest.rs']", "['tests/rest.rs::nobody']", "['tests/none.rs::x']"] {
         assert!(of(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn who_strains_or_harms_goes_on_alone_and_who_asks_for_time_with_its_like() {
+    let changed = |what: &str, more: &str| {
+        let text = WHOLE.replace(what, &format!("{what}{more}"));
+        Case::load("filesystem.toml", &text).unwrap()[0].manner()
+    };
+    assert_eq!(changed("at_least = 1\n", ""), Manner::Beside);
+    assert_eq!(
+        changed("at_least = 1\n", "metrics = { memory_peak_bytes = [1, 2], cpu_time_ms = [1, 2] }\n"),
+        Manner::Beside
+    );
+    assert_eq!(changed("at_least = 1\n", "metrics = { duration_ms = [1, 2] }\n"), Manner::Timed);
+    assert_eq!(changed("at_least = 1\n", "ends_within = 1.0\n"), Manner::Timed);
+    assert_eq!(changed("[case.run.plain]\n", "ends_within = 1.0\n"), Manner::Timed);
+    assert_eq!(changed("must = \"nothing\"\n", "loud = true\n"), Manner::Alone);
+    assert_eq!(changed("must = \"nothing\"\n", "alone = \"why\"\n"), Manner::Alone);
+    assert_eq!(changed("must = \"nothing\"\n", "must_notice = [\"*\"]\n"), Manner::Alone);
+}
+
+#[test]
+fn one_who_is_alone_waits_for_all_and_all_wait_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let turns = Turns::at(folder.path());
+    let (said, heard) = mpsc::channel();
+    let take = |name: &'static str, manner: Manner| {
+        let (path, said) = (folder.path().to_owned(), said.clone());
+        std::thread::spawn(move || {
+            let turn = Turns::at(&path).take(manner).unwrap();
+            said.send(name).unwrap();
+            turn
+        })
+    };
+    let nobody_comes = || heard.recv_timeout(Duration::from_millis(200)).is_err();
+    let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
+    let (first, second) = (turns.take(Manner::Beside).unwrap(), turns.take(Manner::Beside).unwrap());
+    let alone = take("alone", Manner::Alone);
+    drop(first);
+    assert!(nobody_comes(), "one is still there");
+    let late = take("late", Manner::Beside);
+    assert!(nobody_comes(), "nobody overtakes the one who waits");
+    drop(second);
+    assert_eq!(next(), "alone");
+    assert!(nobody_comes(), "it is alone");
+    drop(alone.join().unwrap());
+    assert_eq!(next(), "late");
+    drop(late.join().unwrap());
+    // Those who ask for time meet each other, and nobody else.
+    let timed = take("timed", Manner::Timed);
+    assert_eq!(next(), "timed");
+    let like = take("like", Manner::Timed);
+    assert_eq!(next(), "like");
+    let other = take("other", Manner::Beside);
+    drop(timed.join().unwrap());
+    assert!(nobody_comes(), "one is still asking");
+    drop(like.join().unwrap());
+    assert_eq!(next(), "other");
+    let timed = take("timed", Manner::Timed);
+    assert!(nobody_comes(), "the other is still there");
+    drop(other.join().unwrap());
+    assert_eq!(next(), "timed");
+    drop(timed.join().unwrap());
 }

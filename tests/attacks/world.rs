@@ -6,14 +6,16 @@ use crate::listeners::Listeners;
 use crate::neighbour::Neighbour;
 use crate::outer::Outer;
 use crate::served::Served;
-use crate::support::{Running, Sandboxd, am_root, install};
+use crate::support::{Running, Sandboxd, am_root, install, usual_home};
 use crate::traces::{KEYS, Scene, Traces, began};
 use rustix::process::Signal;
 use std::cell::{Cell, RefCell};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -108,7 +110,12 @@ impl World {
 }
 
 impl<'w> Place<'w> {
-    pub(crate) fn new(world: &'w World, who: Who, mutant: Option<&str>) -> Result<Place<'w>, String> {
+    pub(crate) fn new(
+        world: &'w World,
+        who: Who,
+        mutant: Option<&str>,
+        timed: bool,
+    ) -> Result<Place<'w>, String> {
         let plain = who == Who::Plain;
         let name = if plain { "plain" } else { "root" };
         let person = |home: String| {
@@ -122,6 +129,9 @@ impl<'w> Place<'w> {
         let neighbour = person(format!("neighbour-{name}"))?;
         let other = person(format!("tenant-{name}"))?.with("SERVICE_TOKEN", secret(canaries::TENANT));
         let mut ordinary = person(name.into())?.with("SERVICE_TOKEN", secret(canaries::ENVIRONMENT));
+        if mutant.is_none() {
+            take_over_toolchains(&ordinary)?;
+        }
         if let Ok(outer) = &world.outer {
             ordinary = ordinary.behind(outer.enter());
         }
@@ -135,7 +145,7 @@ impl<'w> Place<'w> {
         for someone in [&ordinary, &neighbour] {
             someone.run("python", "print(1)").json().is("success");
         }
-        let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR));
+        let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR), timed);
         let (mutant, baseline) = (RefCell::new(mutant.map(str::to_owned)), RefCell::default());
         let warm = Cell::new(false);
         let served = RefCell::default();
@@ -151,6 +161,11 @@ impl<'w> Place<'w> {
             Some(mutant) => person.with("SANDBOXD_MUTANT", mutant),
             None => person,
         }
+    }
+
+    /// Whether the cases find a layer missing.
+    pub(crate) fn is_weakened(&self) -> bool {
+        self.mutant.borrow().is_some()
     }
 
     /// The server that programs are sent to, while there is one.
@@ -279,6 +294,28 @@ impl<'w> Place<'w> {
         all.push(("ATTACK_SERVER_PID", pid.to_string()));
         all
     }
+}
+
+/// Takes over toolchains that are prepared already for such a user by other tests: it takes a minute, and is no case.
+fn take_over_toolchains(person: &Sandboxd) -> Result<(), String> {
+    let prepared = usual_home(!person.is_root()).join(".cache/sandboxd/prepared");
+    if !prepared.is_dir() {
+        return Ok(());
+    }
+    let cache = person.home().join(".cache");
+    let shelf = cache.join("sandboxd");
+    DirBuilder::new().recursive(true).mode(0o700).create(&shelf).map_err(|e| format!("{e}"))?;
+    let owner = format!("{0}:{0}", person.uid());
+    let copy = [OsStr::new("cp"), "-a".as_ref(), prepared.as_ref(), shelf.as_ref()];
+    let give = [OsStr::new("chown"), "-R".as_ref(), owner.as_ref(), cache.as_ref()];
+    for words in [copy, give] {
+        let done =
+            Command::new(words[0]).args(&words[1..]).status().map_err(|e| format!("{words:?}: {e}"))?;
+        if !done.success() {
+            return Err(format!("{words:?}: {done}"));
+        }
+    }
+    Ok(())
 }
 
 /// A uid of nobody, and of this suite alone, so that nobody else has keys or segments as the plain user.

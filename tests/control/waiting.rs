@@ -254,3 +254,27 @@ fn bounds_of_a_tenant_hold() {
         plane.end().await;
     });
 }
+
+#[test]
+fn what_programs_use_that_run_at_once_is_paid_for_however_they_hide_it() {
+    with_plane(ControlSettings::default(), |world| async move {
+        let plane = world.start().await;
+        let bounds = Bounds { cpu_seconds_per_hour: Some(1), ..Bounds::default() };
+        let me = Caller { tenant: "me".into(), bounds };
+        let spec = SessionSpec { max_concurrent: Some(2), ..SessionSpec::default() };
+        let new = NewSession { id: Some("wide".into()), spec, ..NewSession::default() };
+        plane.create_session(&me, new, None).await.unwrap();
+        // Nobody waits for its children, so the kernel adds what they used to nobody's account but the sandbox's.
+        let hides = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor _ in range(8):\n    child = os.fork()\n    if not child:\n        end = time.process_time() + .2\n        while time.process_time() < end: pass\n        os._exit(0)\n    while os.path.exists(f'/proc/{child}'): time.sleep(.005)\nprint('hidden')";
+        let done = text(&plane.execute(&me, Some("wide"), python(hides), None).await.unwrap().record);
+        assert_eq!(done["stdout"], "hidden\n", "{done}");
+        let poor = plane.execute(&me, Some("wide"), python("print(1)"), None).await;
+        if done["isolation"]["cgroup"] == "none" {
+            eprintln!("skipped: no cgroup that counts what sandboxes use");
+        } else {
+            assert!(done["metrics"]["cpu_time_ms"].as_f64().unwrap() < 1000.0, "it was hidden: {done}");
+            assert!(matches!(poor, Err(ControlError::TooMany { what: "CPU time", .. })), "{poor:?}");
+        }
+        plane.end().await;
+    });
+}

@@ -12,7 +12,12 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn by(who: &Sandboxd) -> Served {
-        let server = client::Served::start(who, &[]);
+        Served::with(who, &[])
+    }
+
+    /// With more words on its command line.
+    pub(crate) fn with(who: &Sandboxd, more: &[&str]) -> Served {
+        let server = client::Served::start(who, more);
         Served { token: server.token.clone(), server }
     }
 
@@ -45,6 +50,13 @@ impl Served {
     pub(crate) fn bare(&self, line: &str, token: &str) -> Reply {
         let (method, path) = line.split_once(' ').unwrap();
         self.server.send_as(token, method, path, &[], b"")
+    }
+
+    /// A request with JSON whose token is in the other header.
+    pub(crate) fn keyed(&self, line: &str, token: &str, body: &Value) -> Reply {
+        let (method, path) = line.split_once(' ').unwrap();
+        let headers = [("content-type", "application/json"), ("x-api-key", token)];
+        self.server.send(method, path, &headers, body.to_string().as_bytes())
     }
 
     /// A request with a header.

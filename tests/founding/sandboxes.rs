@@ -4,14 +4,14 @@ use crate::old::{Reply, Served};
 use crate::support::Sandboxd;
 use serde_json::{Value, json};
 
-const PREFIXES: [(&str, &str); 3] = [("/api/v1", "v1"), ("/api/v2", "v2"), ("/api", "v1")];
+pub(crate) const PREFIXES: [(&str, &str); 3] = [("/api/v1", "v1"), ("/api/v2", "v2"), ("/api", "v1")];
 
 fn make(served: &Served, body: Value) -> String {
     served.post("/api/v1/sandboxes", &body).is(201)["id"].as_str().unwrap().to_owned()
 }
 
 /// What was refused, in the words of this API.
-fn refused(reply: &Reply, status: u16) -> String {
+pub(crate) fn refused(reply: &Reply, status: u16) -> String {
     let said = reply.is(status)["error"].clone();
     assert_eq!(said["code"], status, "{said}");
     assert!(said["timestamp"].is_string() && said["request_id"].is_string(), "{said}");

@@ -133,9 +133,15 @@ impl Served {
     ) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let mut text = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {token}\r\n"
-        );
+        let mut text = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| *name == "x-api-key") {
+            text += &format!("authorization: Bearer {token}\r\n");
+        }
+        for usual in [("host", "localhost"), ("connection", "close")] {
+            if !headers.iter().any(|(name, _)| *name == usual.0) {
+                text += &format!("{}: {}\r\n", usual.0, usual.1);
+            }
+        }
         for (name, value) in headers {
             text += &format!("{name}: {value}\r\n");
         }

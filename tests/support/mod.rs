@@ -53,18 +53,18 @@ impl Sandboxd {
             say_that_root_is_missing();
             return None;
         }
-        Some(Sandboxd::at(false, binaries(), &ground().join("root")))
+        Some(Sandboxd::at(false, binaries(), &usual_home(false)))
     }
 
     /// A plain user: the caller, or when that is root somebody without any right.
     pub(crate) fn plain() -> Sandboxd {
-        Sandboxd::at(true, binaries(), &ground().join("plain"))
+        Sandboxd::at(true, binaries(), &usual_home(true))
     }
 
     /// Whoever runs the tests.
     pub(crate) fn caller() -> Sandboxd {
         if am_root() {
-            Sandboxd { plain: false, home: ground().join("root"), ..Sandboxd::plain() }
+            Sandboxd { plain: false, home: usual_home(false), ..Sandboxd::plain() }
         } else {
             Sandboxd::plain()
         }
@@ -125,6 +125,26 @@ impl Sandboxd {
     pub(crate) fn behind(mut self, words: &[String]) -> Sandboxd {
         self.before = words.to_vec();
         self
+    }
+
+    /// The same, whose `sandboxd` is a script in this folder that arranges a host that lacks something, for each command
+    /// anew.
+    pub(crate) fn lacking(&self, folder: &Path, lacks: &[&str]) -> Sandboxd {
+        let numbers = format!("policies/syscalls-{}.txt", std::env::consts::ARCH);
+        for (name, source) in
+            [("lacking.py", "tests/attacks/drives/kernel/lacking.py"), ("numbers", &numbers)]
+        {
+            self.write(&folder.join(name), std::fs::read(repository().join(source)).expect(source));
+        }
+        let script = format!(
+            "#!/bin/sh\nexec /usr/bin/python3 {}/lacking.py {} -- {} \"$@\"\n",
+            folder.display(),
+            lacks.join(" "),
+            self.binary("sandboxd").display()
+        );
+        let command = self.write(&folder.join("sandboxd"), script);
+        std::fs::set_permissions(command, std::fs::Permissions::from_mode(0o755)).expect("the script");
+        self.clone().installed_in(folder)
     }
 
     /// Makes this person the owner of a file.
@@ -232,6 +252,11 @@ fn ground() -> &'static Path {
         }
         ground
     })
+}
+
+/// The usual home of a plain user or of root in tests.
+pub(crate) fn usual_home(plain: bool) -> PathBuf {
+    ground().join(if plain { "plain" } else { "root" })
 }
 
 /// Where copies of the binaries are that everybody can execute.

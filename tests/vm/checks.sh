@@ -5,7 +5,7 @@
 # The programs below are in single quotes on purpose, their variables are for the shell inside.
 # shellcheck disable=SC2016,SC2086,SC2154
 
-PLANNED=67
+PLANNED=69
 
 cgroups=/sys/fs/cgroup
 work=$(mktemp -d)
@@ -239,6 +239,59 @@ interrupt() {
     gone new_processes || fail "still there: $left"
 }
 
+# visit NAME OPTIONS...: run a program in the session of `programs_at_once`; what it said, its record and its code are kept
+visit() {
+    name_of_visit=$1
+    shift
+    sandboxd session exec wide --language sh --timeout 60s --json "$@" </dev/null >"$work/$name_of_visit" 2>>"$work/errors"
+    echo $? >"$work/$name_of_visit.code"
+}
+
+# Programs of one session that run at once: they meet, and the memory of one is not taken from another.
+programs_at_once() {
+    begin 'root: programs of a session at once'
+    export SANDBOXD_SERVER="unix:$work/socket"
+    enter root "$ROOT" sh -c 'echo $$ >"$0"; exec sandboxd serve --set pool.enabled=false "$@"' "$work/pid" \
+        --unix-socket "$work/socket" --state-dir "$work/state" </dev/null >/dev/null 2>"$work/served" &
+    served=$!
+    for _ in $(seq 120); do
+        grep -q '"ready"' "$work/served" && break
+        sleep 0.5
+    done
+    SANDBOXD_TOKEN=$(cat "$work/state/token")
+    export SANDBOXD_TOKEN
+    sandboxd session create wide --language sh --max-concurrent 2 --memory 64M >/dev/null 2>"$work/errors" ||
+        fail 'no session'
+    meet='touch $1; until [ -e $2 ]; do sleep 0.1; done; echo met'
+    visit one -c "$meet" -- a b &
+    one=$!
+    visit two -c "$meet" -- b a
+    wait $one
+    for n in one two; do
+        eval "$(python3 -c "$READ" "$work/$n" stdout metrics.cpu_time_ms metrics.memory_peak_bytes)"
+        is stdout met
+        within cpu_time_ms 1 10000
+        within memory_peak_bytes 65536 $LIMIT
+    done
+    end
+
+    begin 'root: out of memory beside another program'
+    visit calm -c 'touch c; until [ -e d ]; do sleep 0.1; done; sleep 1; echo calm' &
+    calm=$!
+    visit eats -c "until [ -e c ]; do sleep 0.1; done; $EAT"
+    visit last -c 'touch d'
+    wait $calm
+    eval "$(python3 -c "$READ" "$work/eats" status)"
+    is status out_of_memory
+    eval "$(python3 -c "$READ" "$work/calm" status stdout)"
+    is status success
+    is stdout calm
+    kill "$(cat "$work/pid")"
+    wait "$served"
+    end
+    unset SANDBOXD_SERVER SANDBOXD_TOKEN
+}
+
 # give CGROUP: hand a cgroup to the user the way systemd delegates
 give() {
     for file in . cgroup.procs cgroup.subtree_control cgroup.threads; do
@@ -391,6 +444,8 @@ root_checks() {
 
     hello 'root: after the fork bomb' root "$ROOT"
     end
+
+    programs_at_once
 
     begin 'root: half a cpu'
     sandbox root "$ROOT" --language sh --cpus 0.5 --timeout 2s -c "$SPIN"

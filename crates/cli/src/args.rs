@@ -1,12 +1,15 @@
 //! What can be typed. No logic: `run --help` is written here.
 
+pub(crate) mod mcp;
 pub(crate) mod remote;
 pub(crate) mod session;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use engine::limits;
+use mcp::McpArgs;
 use remote::{KeyArgs, TemplateArgs, TopArgs};
 use session::SessionArgs;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Run untrusted code safely, now
@@ -20,13 +23,26 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// Reads a command line that asks for a run, and has nothing wrong with it: to know what else can be typed takes
+    /// longer than to make a namespace.
+    pub(crate) fn of_run(words: &[OsString]) -> Option<Cli> {
+        let [_, command @ ..] = words else { return None };
+        let run = RunArgs::augment_args(clap::Command::new("run")).disable_help_flag(true);
+        let matches = run.try_get_matches_from(command).ok()?;
+        let options = RunArgs::from_arg_matches(&matches).ok()?;
+        Some(Cli { command: Command::Run(Box::new(options)) })
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   sandboxd run -c 'print(6 * 7)'            Python, isolated
   sandboxd run script.rb -- one two         a file, with arguments
   sandboxd run -l bash -c 'curl example.org'    fails: there is no network inside
   sandboxd serve                            the REST API, on this machine only
-  sandboxd session create --id demo         a sandbox of it that stays
+  sandboxd session create demo              a sandbox of it that stays
+  sandboxd mcp install --client claude-code an agent that runs its code here
   sandboxd demo                             hello in every language of this host
   sandboxd doctor                           what this host offers, and how to get more";
 
@@ -60,6 +76,9 @@ pub(crate) enum Command {
     ///
     /// `q` or Ctrl-C ends it. What it shows is what the token may see.
     Top(TopArgs),
+    /// Give agents sandboxes as tools, by the Model Context Protocol
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp(McpArgs),
     /// List languages: version, and whether this host has them
     Languages {
         /// Print JSON

@@ -3,6 +3,7 @@
 //! Candidates take turns, so that whatever else the machine does hits all of them alike. Ratios to the bare command
 //! of the same run are the result; absolute times are context. `bench/README.md` says what each figure means.
 
+mod agent;
 mod candidate;
 mod chart;
 mod deadline;
@@ -83,6 +84,8 @@ struct Bench {
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<ExitCode> {
+    // An interpreter may outlive the one it is a copy of, and what it uses is still ours.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let effort = if args.quick { Effort::quick() } else { Effort::of(args.rounds) };
     let wanted = Wanted(&args.only);
     let ours = Ours::new()?;

@@ -1,7 +1,7 @@
 //! The `sandboxd` command: arguments in, one command done, an exit code out.
 //!
 //! Data goes to standard output, everything else to standard error. The name the program is started by picks
-//! a role: `sandbox-run` is `sandboxd run`.
+//! a role: `sandbox-run` is `sandboxd run`, `mcp-sandboxd` is `sandboxd mcp --profile sandboxrunner`.
 
 mod args;
 mod bench;
@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod doctor;
 mod languages;
+mod mcp;
 mod page;
 mod remote;
 mod report;
@@ -29,12 +30,14 @@ const INTERRUPTED: u8 = 130;
 const MISUSE: u8 = 2;
 
 fn main() -> ExitCode {
+    executor::end_on_panic();
     #[cfg(feature = "mutants")]
     jail::mutant::choose();
     let words = arguments();
     let asks_for_a_run = words.get(1).is_some_and(|command| command == "run");
     let engine = if asks_for_a_run { run::head_start() } else { None };
-    let cli = match Cli::try_parse_from(words) {
+    let run = if asks_for_a_run { Cli::of_run(&words) } else { None };
+    let cli = match run.map_or_else(|| Cli::try_parse_from(words), Ok) {
         Ok(cli) => cli,
         Err(error) => {
             // With what it has begun.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Template(options) => remote::template(options),
         Command::Key(options) => remote::key(options),
         Command::Top(options) => remote::top(options),
+        Command::Mcp(options) => mcp::run(options),
         Command::Languages { json } => languages::run(json),
         Command::Doctor { json } => doctor::run(json),
         Command::Demo { json } => demo::run(json),
@@ -60,12 +64,25 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|error| report::failure(&error))
 }
 
+/// Whether a word is a command, or asks which version this is.
+fn is_no_option(word: &std::ffi::OsString) -> bool {
+    let word = word.to_string_lossy();
+    !word.starts_with('-') || word == "--version" || word == "--help"
+}
+
 /// The words of the command line, with the role written out.
 fn arguments() -> Vec<std::ffi::OsString> {
     let mut words: Vec<_> = std::env::args_os().collect();
     let name = words.first().and_then(|name| std::path::Path::new(name).file_name());
-    if name.is_some_and(|name| name == "sandbox-run") {
-        words.insert(1, "run".into());
-    }
+    let role: &[&str] = match name.and_then(|name| name.to_str()) {
+        Some("sandbox-run") => &["run"],
+        // What else it can do is done by its other names.
+        Some("mcp-sandboxd") if !words.get(1).is_some_and(is_no_option) => {
+            &["mcp", "--profile", "sandboxrunner"]
+        }
+        Some("code-sandbox-mcp") if words.len() == 1 => &["mcp", "--profile", "code-sandbox"],
+        _ => &[],
+    };
+    words.splice(1..1, role.iter().map(Into::into));
     words
 }

@@ -28,13 +28,19 @@ pub(crate) fn head_start() -> Option<Engine> {
     }
     // Until somebody is there to act upon them, and to clean up.
     jail::sys::hold_endings(true);
-    // Settings that cannot be read are told later.
-    let mut engine = settings::engine().ok()?;
-    match executor::begin_first(jail::SingleThreaded::prove()?) {
-        Ok(begun) => engine.adopt(begun).ok()?,
-        Err(error) => engine.could_not_begin(error),
+    let begun = executor::begin_first(jail::SingleThreaded::prove()?);
+    match (settings::engine(), begun) {
+        (Ok(mut engine), Ok(begun)) => engine.adopt(begun).ok().map(|()| engine),
+        (Ok(mut engine), Err(error)) => {
+            engine.could_not_begin(error);
+            Some(engine)
+        }
+        // Settings that cannot be read are told later.
+        (Err(_), begun) => {
+            let _ = begun.map(jail::enter::Blank::discard);
+            None
+        }
     }
-    Some(engine)
 }
 
 pub(crate) fn run(args: RunArgs, engine: Option<Engine>) -> Result<ExitCode> {

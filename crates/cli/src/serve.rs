@@ -7,7 +7,7 @@ use anyhow::Result;
 use engine::control::{ControlPlane, ControlSettings, Defaults};
 use engine::storage::{Objects, Store};
 use engine::{Engine, Request};
-use server::settings::{Level, Loaded, LogFormat, Settings};
+use server::settings::{Loaded, LogFormat, Settings};
 use server::traces::Traces;
 use server::{Address, KeyLimits, Options, Secret, Server, StateDir, logs};
 use std::net::{IpAddr, SocketAddr};
@@ -20,18 +20,19 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let (file, flags) = typed(args);
+    run_with(file, flags)
+}
+
+/// The same with settings that were typed elsewhere.
+pub(crate) fn run_with(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Result<ExitCode> {
     let Loaded { settings, notes, .. } = match config::load(file, flags) {
         Ok(loaded) => loaded,
         Err(problems) => return Ok(config::refuse(&problems)),
     };
-    let format = match settings.log.format {
-        LogFormat::Auto => logs::Format::Auto,
-        LogFormat::Json => logs::Format::Json,
-        LogFormat::Text => logs::Format::Text,
-    };
     let traces = settings.tracing.otlp_endpoint.as_deref().map(Traces::start).transpose()?;
-    logs::start(level(settings.log.level), format, traces.as_ref())?;
+    logs::start(settings.log.level.name(), log_format(settings.log.format), traces.as_ref())?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
+    server::panics::spare_requests();
     allow_many_connections();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&settings))?;
@@ -58,13 +59,11 @@ fn typed(args: ServeArgs) -> (Option<PathBuf>, Vec<(String, String)>) {
     (args.config, flags)
 }
 
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::Error => "error",
-        Level::Warn => "warn",
-        Level::Info => "info",
-        Level::Debug => "debug",
-        Level::Trace => "trace",
+pub(crate) fn log_format(format: LogFormat) -> logs::Format {
+    match format {
+        LogFormat::Auto => logs::Format::Auto,
+        LogFormat::Json => logs::Format::Json,
+        LogFormat::Text => logs::Format::Text,
     }
 }
 
@@ -112,12 +111,14 @@ fn options(settings: &Settings) -> Result<Options> {
         webhook_attempts: webhooks.attempts,
         webhook_retry_base: webhooks.retry_base,
         webhook_retry_max: webhooks.retry_max,
+        documents: settings.documents.options(),
+        mcp: settings.mcp.options(),
         ..Options::default()
     })
 }
 
 /// How the control plane behaves.
-fn control(settings: &Settings) -> ControlSettings {
+pub(crate) fn control(settings: &Settings) -> ControlSettings {
     let Settings { executions, sessions, retention, isolation, storage, .. } = settings;
     let span =
         |span: Option<Duration>| span.map_or(-1, |span| i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
@@ -126,6 +127,7 @@ fn control(settings: &Settings) -> ControlSettings {
         max_running: executions.max_running,
         max_queued: executions.max_queued,
         session_queue: executions.session_queue,
+        max_concurrent: sessions.max_concurrent,
         max_sessions: sessions.max,
         session_idle_ms: span(sessions.idle_timeout),
         session_lifetime_ms: span(sessions.lifetime),
@@ -133,6 +135,7 @@ fn control(settings: &Settings) -> ControlSettings {
         checkpoint_interval: sessions.checkpoint_interval,
         stream_bytes: executions.stream_buffer,
         inline_output: storage.inline_output,
+        keep_results: true,
         retry_attempts: executions.retry_attempts,
         retry_base: executions.retry_base,
         retry_factor: executions.retry_factor,
@@ -147,8 +150,10 @@ fn control(settings: &Settings) -> ControlSettings {
             network: isolation.network,
             profile: isolation.profile,
             allow_weaker: isolation.allow_weaker.clone(),
+            template: None,
         },
         allow_host_network: isolation.allow_host_network,
+        install: sessions.install,
     }
 }
 
@@ -180,7 +185,7 @@ async fn serve(settings: &Settings) -> Result<()> {
 }
 
 /// Has the pool know the languages that will be asked for, by asking for them.
-async fn warm_up(engine: Arc<Engine>, languages: Vec<String>, limits: engine::limits::Wanted) {
+pub(crate) async fn warm_up(engine: Arc<Engine>, languages: Vec<String>, limits: engine::limits::Wanted) {
     for language in languages {
         let (events, mut nobody) = mpsc::channel(16);
         let request = Request { limits, ..Request::new(&language, "") };
@@ -226,7 +231,7 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Over when the first signal to stop comes; the second one ends us at once.
-fn told_to_stop() -> Result<oneshot::Receiver<()>> {
+pub(crate) fn told_to_stop() -> Result<oneshot::Receiver<()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (stop, told) = oneshot::channel();
     tokio::spawn(async move {

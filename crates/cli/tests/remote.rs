@@ -119,7 +119,7 @@ impl World {
     }
 
     fn session(&self, id: &str) {
-        assert_eq!(self.ok(&["session", "create", "--id", id, "--memory", "256Mi"]), format!("{id}\n"));
+        assert_eq!(self.ok(&["session", "create", id, "--memory", "256Mi"]), format!("{id}\n"));
     }
 
     fn exec(&self, id: &str, code: &str) -> Done {
@@ -158,8 +158,7 @@ fn a_session_is_made_shown_paused_and_ended() {
     let world = World::start();
     world.run(&["session", "list"]).exits(0).says("session create");
     assert_eq!(world.run(&["session", "list", "--json"]).exits(0).json(), serde_json::json!([]));
-    let words =
-        "session create --id s1 --memory 256Mi -e WHO=you --metadata team=a --idle never --timeout 5s";
+    let words = "session create s1 --memory 256Mi -e WHO=you --metadata team=a --idle never --timeout 5s";
     assert_eq!(world.ok(&words.split(' ').collect::<Vec<_>>()), "s1\n");
     let made = world.run(&["session", "create", "-l", "python", "--json"]).exits(0).json();
     let other = made["id"].as_str().unwrap().to_owned();
@@ -170,6 +169,19 @@ fn a_session_is_made_shown_paused_and_ended() {
     let shown = world.ok(&["session", "show", "s1"]);
     for part in ["256.0 MB", "WHO=you", "team=a", "never", "5s", "ready", "WHEN"] {
         assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // What it did not ask for is what is usual.
+    let rows = |name: &str| shown.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    for (name, usual) in [
+        ("cores", "1 (default)"),
+        ("processes", "128 (default)"),
+        ("network", "none (default)"),
+        ("storage", "MB (default)"),
+    ] {
+        assert!(rows(name).contains(usual), "{name}: {shown}");
+    }
+    for asked in ["memory", "time of a program"] {
+        assert!(!rows(asked).contains("default"), "{asked}: {shown}");
     }
     let shown = world.run(&["session", "show", "s1", "--json"]).exits(0).json();
     assert!(shown["history"].as_array().unwrap().iter().any(|step| step["to"] == "ready"), "{shown}");
@@ -187,7 +199,7 @@ fn a_session_is_made_shown_paused_and_ended() {
     assert_eq!(world.run(&["session", "show", "s1", "--json"]).exits(0).json()["state"], "terminated");
     world.ok(&["session", "rm", "--purge", "s1"]);
     world.run(&["session", "show", "s1"]).exits(2).says("error:");
-    world.run(&["session", "create", "--id", "a/b"]).exits(2).says("id");
+    world.run(&["session", "create", "a/b"]).exits(2).says("id");
     world.run(&["session", "show", ".."]).exits(2);
 }
 
@@ -346,7 +358,22 @@ fn templates_are_made_changed_used_and_removed() {
     assert!(world.ok(&["template", "show", "data"]).contains("A=1"));
     let changed = world.run(&["template", "update", "data", "--memory", "400Mi", "--json"]).exits(0).json();
     assert_eq!((&changed["default_memory_mb"], &changed["name"]), (&400.into(), &"Data".into()));
-    world.ok(&["session", "create", "--id", "s", "--template", "data"]);
+    let rehearsal = world.folder.path().join("warm.py");
+    std::fs::write(&rehearsal, "import wave").unwrap();
+    let rehearsal = format!("--rehearsal=python={}", rehearsal.display());
+    let words = "template update data --preload python=colorsys,wave --preload python=json --pool-min 1 --pool-max 2 --pool-idle 1m --json";
+    let words: Vec<&str> = words.split(' ').chain([rehearsal.as_str()]).collect();
+    let changed = world.run(&words).exits(0).json();
+    assert_eq!(changed["preload"]["python"], serde_json::json!(["colorsys", "wave", "json"]));
+    assert_eq!(changed["rehearsal"]["python"], "import wave");
+    assert_eq!(changed["pool"], serde_json::json!({"min": 1, "max": 2, "idle_timeout": 60.0}));
+    let shown = world.ok(&["template", "show", "data"]);
+    assert!(shown.contains("colorsys wave json") && shown.contains("min=1"), "{shown}");
+    world.run(&["template", "update", "data", "--preload", "numpy"]).exits(2).says("python=numpy,pandas");
+    let changed =
+        world.run(&["template", "update", "data", "--preload", "python=", "--json"]).exits(0).json();
+    assert_eq!(changed["preload"], serde_json::json!({}));
+    world.ok(&["session", "create", "s", "--template", "data"]);
     assert_eq!(world.exec("s", "import os; print(os.environ['A'])").exits(0).text(), "1\n");
     world.run(&["template", "rm", "data"]).exits(2).says("error:");
     world.ok(&["session", "rm", "--purge", "s"]);
@@ -370,7 +397,7 @@ fn keys_show_their_token_once_and_work_until_they_are_revoked() {
 
     let with =
         |words: &[&str]| Done::of(world.command(words).env("SANDBOXD_TOKEN", &token).output().unwrap());
-    with(&["session", "create", "--id", "theirs"]).exits(0);
+    with(&["session", "create", "theirs"]).exits(0);
     with(&["key", "list"]).exits(2).says("error:");
     let top = with(&["top", "--json", "--once"]).exits(0).json();
     assert_eq!((&top["nodes"], &top["sessions"][0]["id"]), (&serde_json::json!([]), &"theirs".into()));

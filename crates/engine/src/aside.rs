@@ -92,7 +92,7 @@ impl Aside {
     pub(crate) fn is_for(&self, frame: &Frame) -> bool {
         match frame.kind {
             Kind::FileOut => frame.stream & ASIDE != 0,
-            Kind::Control => frame.body.starts_with(br#"{"type":"file""#),
+            Kind::Control => frame.body.starts_with(br#"{"file""#),
             _ => false,
         }
     }

@@ -7,7 +7,7 @@ mod compiled;
 mod prepared;
 
 pub(crate) use compiled::{BuiltFile, Compiled};
-pub(crate) use prepared::{Beginning, Prepared};
+pub(crate) use prepared::{Beginning, Draft, Prepared};
 
 use crate::EngineError;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

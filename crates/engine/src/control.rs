@@ -6,6 +6,7 @@
 
 mod archive;
 mod breaker;
+mod dependencies;
 mod error;
 mod executions;
 mod files;
@@ -23,8 +24,11 @@ mod turns;
 mod workspace;
 
 pub use archive::{Archive, ArchiveStream, Unpacked};
+pub use dependencies::{
+    Dependencies, Index, Install, InstallPolicy, InstallStatus, Installed, PACKAGES, Package,
+};
 pub use error::ControlError;
-pub use executions::{Accepted, Done, Follow};
+pub use executions::{Accepted, Done, Follow, Hear};
 pub use files::{FileList, OpenFile, Upload};
 pub use live::{Happening, What};
 pub use nodes::{NodeLoad, NodeSpec, NodeView};
@@ -42,7 +46,7 @@ use session::LiveSession;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use turns::Turns;
 
 /// Who asks.
@@ -65,6 +69,8 @@ pub struct ControlSettings {
     pub max_queued: usize,
     /// Programs of one session that wait for those before them.
     pub session_queue: usize,
+    /// Programs of one session that may run at once, where it asks for that.
+    pub max_concurrent: u32,
     /// Sessions that are not over.
     pub max_sessions: usize,
     /// How long a session may do nothing, in milliseconds; -1 for ever.
@@ -79,6 +85,8 @@ pub struct ControlSettings {
     pub stream_bytes: usize,
     /// Output of up to this many bytes a stream stays in a record.
     pub inline_output: usize,
+    /// Whether results are stored that somebody waited for; where nobody can ask for one again there is no need to.
+    pub keep_results: bool,
     /// How often something is tried whose program had not begun.
     pub retry_attempts: u32,
     /// How long to wait before the second time.
@@ -99,6 +107,8 @@ pub struct ControlSettings {
     pub defaults: Defaults,
     /// Whether sessions may ask for the network of this host.
     pub allow_host_network: bool,
+    /// Which packages sessions may install, over the network of this host.
+    pub install: InstallPolicy,
 }
 
 impl Default for ControlSettings {
@@ -110,6 +120,7 @@ impl Default for ControlSettings {
             max_running: 4 * cores,
             max_queued: 1000,
             session_queue: 10,
+            max_concurrent: 8,
             max_sessions: 200,
             session_idle_ms: 3_600_000,
             session_lifetime_ms: 24 * 3_600_000,
@@ -117,6 +128,7 @@ impl Default for ControlSettings {
             checkpoint_interval: Duration::from_secs(30),
             stream_bytes: 4 << 20,
             inline_output: crate::storage::INLINE_OUTPUT,
+            keep_results: true,
             retry_attempts: 3,
             retry_base: Duration::from_secs(1),
             retry_factor: 2.0,
@@ -132,6 +144,7 @@ impl Default for ControlSettings {
             sweep_interval: Duration::from_secs(300),
             defaults: Defaults::default(),
             allow_host_network: false,
+            install: InstallPolicy::Off,
         }
     }
 }
@@ -164,6 +177,10 @@ pub struct ControlPlane {
     breaker: Breaker,
     live: Mutex<Executions>,
     sessions: Mutex<Sessions>,
+    /// Rung when one of them is there, or is gone.
+    settled: Notify,
+    /// Rung when a template is another than it was.
+    templates_changed: Notify,
     ending: watch::Sender<bool>,
 }
 
@@ -174,11 +191,20 @@ struct Executions {
     over: VecDeque<(Instant, String)>,
 }
 
-/// Sessions that have a sandbox, by owner and id, and how many are about to, by owner.
+/// Owner and id of a session.
+type Name = (Arc<str>, String);
+
+/// Sessions that have a sandbox, and by how many those are made that are about to: one at most succeeds.
 #[derive(Debug, Default)]
 struct Sessions {
-    live: HashMap<(Arc<str>, String), Arc<LiveSession>>,
-    coming: HashMap<Arc<str>, usize>,
+    live: HashMap<Name, Arc<LiveSession>>,
+    coming: HashMap<Name, usize>,
+}
+
+impl Sessions {
+    fn has(&self, name: &Name) -> bool {
+        self.live.contains_key(name) || self.coming.contains_key(name)
+    }
 }
 
 impl ControlPlane {
@@ -198,12 +224,15 @@ impl ControlPlane {
             breaker,
             live: Mutex::default(),
             sessions: Mutex::default(),
+            settled: Notify::new(),
+            templates_changed: Notify::new(),
             ending: watch::Sender::new(false),
         });
         plane.seed_templates().await?;
         plane.reconcile().await?;
         tokio::spawn(plane.clone().look_after());
         tokio::spawn(plane.clone().listen());
+        tokio::spawn(plane.clone().follow_templates());
         Ok(plane)
     }
 

@@ -6,9 +6,10 @@ use crate::aside::{Aside, Told};
 use crate::engine::Event;
 use crate::input::{Feed, Input};
 use crate::{Cancel, EngineError};
+use jail::Step;
 use jail::mutant::{Mutant, lacks};
 use protocol::{
-    Collect, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader,
+    Collect, Ending, Frame, FromExecutor, FromHost, GENERATION, Job, JobResult, Kind, LONGEST_BODY, Reader,
     VALUE_STREAM,
 };
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// How long after its time somebody may still take to listen to what a job wrote.
 pub(crate) const SLOW: Duration = Duration::from_millis(300);
 /// How long a cancelled job may take to report.
-const FAREWELL: Duration = Duration::from_secs(1);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What came back.
 #[derive(Debug, Default)]
@@ -39,9 +40,25 @@ pub(crate) struct Heard {
     /// The value it left, as it left it.
     pub(crate) value: Vec<u8>,
     pub(crate) end: End,
+    /// How many of the words nobody wanted to hear any more, and what would have come after them.
+    pub(crate) unsaid: (usize, Vec<u8>),
 }
 
 impl Heard {
+    /// Refused, if a wall could not be put up around the program, which therefore did not start. What it could not start
+    /// from for other reasons, its directory or its own file, is an outcome like others.
+    pub(crate) fn walled(&self) -> Result<(), EngineError> {
+        let End::Finished(result) = &self.end else { return Ok(()) };
+        match &result.ending {
+            Ending::StartFailed { error }
+                if !matches!(error.step, Step::Descriptors | Step::WorkingDirectory | Step::Exec) =>
+            {
+                Err(EngineError::Refused { error: error.clone(), hint: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes a part of a file that comes out.
     pub(crate) fn take_file(&mut self, frame: &Frame, bounds: &Collect) -> Result<(), End> {
         if frame.stream == VALUE_STREAM {
@@ -68,6 +85,8 @@ impl Heard {
 pub(crate) enum End {
     /// With a result.
     Finished(Box<JobResult>),
+    /// The executor could not do this job, and waits for the next.
+    Unable(String),
     /// The executor could not do its work.
     Broken(String),
     /// The stream closed before a result came.
@@ -138,6 +157,8 @@ pub(crate) struct Speech<'a> {
     pub(crate) words: &'a [u8],
     /// Input that comes meanwhile.
     pub(crate) feed: Option<&'a Feed>,
+    /// How long it may take to report when it is cancelled.
+    pub(crate) farewell: Duration,
 }
 
 /// Has a job done. The stream stays open: when it is closed, PID 1 ends, and the
@@ -152,7 +173,7 @@ pub(crate) async fn hold(
 ) -> Heard {
     let Line { stream, reader, buffer } = line;
     let (read, mut write) = stream.split();
-    let Speech { words, mut feed } = speech;
+    let Speech { words, mut feed, farewell: patience } = speech;
     let mut voice = Voice { words, more: Vec::new() };
     let mut listener = Listener {
         ear: Ear { read, reader, buffer },
@@ -203,7 +224,7 @@ pub(crate) async fn hold(
             () = cancelled(cancel, events) => {
                 listener.heard.end = End::Cancelled;
                 Frame::control(&FromHost::Cancel).write_to(&mut voice.more);
-                let _ = tokio::time::timeout(FAREWELL, farewell(&mut listener, &mut voice, &mut write)).await;
+                let _ = tokio::time::timeout(patience, farewell(&mut listener, &mut voice, &mut write)).await;
                 break;
             }
             () = sleep_until(listener.deadline + GRACE), if paused.is_none() => {
@@ -212,6 +233,7 @@ pub(crate) async fn hold(
             }
         }
     }
+    listener.heard.unsaid = (voice.words.len(), voice.more);
     listener.heard
 }
 
@@ -376,7 +398,7 @@ impl Listener<'_> {
             FromExecutor::File { .. } => true,
             FromExecutor::Parked => self.end(End::Broken("nobody asked for a program that waits".into())),
             FromExecutor::Finished(result) => self.end(End::Finished(result)),
-            FromExecutor::Broken { reason } => self.end(End::Broken(reason)),
+            FromExecutor::Broken { reason } => self.end(End::Unable(reason)),
         }
     }
 }

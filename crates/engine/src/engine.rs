@@ -1,5 +1,7 @@
 //! The one door: a request in, events while it runs, one record out.
 
+mod hall;
+mod home;
 mod prepare;
 mod request;
 mod run;
@@ -7,11 +9,12 @@ mod sandbox;
 mod warm;
 
 pub use request::{Request, SourceFile};
-pub use sandbox::{Sandbox, SandboxSpec};
+pub(crate) use sandbox::check_concurrent;
+pub use sandbox::{CONCURRENT, Sandbox, SandboxSpec};
 
 use crate::EngineError;
 use crate::aside::Aside;
-use crate::conversation::{self, Line, Speech};
+use crate::conversation::{self, FAREWELL, Line, Speech};
 use crate::execution::{Execution, Start};
 use crate::input::Input;
 use crate::isolator::native::{Lease, Native};
@@ -106,6 +109,14 @@ impl Engine {
         }
     }
 
+    /// Makes every sandbox from nothing when it is asked for: without this one is begun while there is nothing else to do.
+    /// Call it before anything else.
+    pub fn begin_nothing_ahead(&mut self) {
+        if let Some(native) = Arc::get_mut(&mut self.native) {
+            native.begin_nothing_ahead();
+        }
+    }
+
     /// Keeps sandboxes with waiting programs from now on, of the kinds that are asked for. Call it in a runtime.
     pub fn keep_warm(&mut self, settings: PoolSettings) {
         self.pool = Some(Pool::start(self.native.clone(), settings));
@@ -114,6 +125,12 @@ impl Engine {
     /// How the sandboxes are doing that are kept.
     pub fn pool(&self) -> Vec<ShelfReport> {
         self.pool.as_ref().map(|pool| pool.report()).unwrap_or_default()
+    }
+
+    /// The most sandboxes of one kind that a template can have kept.
+    pub fn template_max(&self) -> usize {
+        let settings = self.pool.as_ref().map(|pool| pool.template_max());
+        settings.unwrap_or_else(|| PoolSettings::default().template_max)
     }
 
     /// Whether as many are kept as there should be.
@@ -157,16 +174,26 @@ impl Engine {
 
     /// Whether these limits can be had.
     pub fn check_limits(&self, wanted: Wanted) -> Result<(), EngineError> {
-        Limits::resolve(wanted, Wanted::default(), &self.ceiling).map(drop)
+        self.limits(wanted).map(drop)
+    }
+
+    /// What whoever asks for this gets.
+    pub fn limits(&self, wanted: Wanted) -> Result<Limits, EngineError> {
+        Limits::resolve(wanted, Wanted::default(), &self.ceiling)
     }
 
     /// Whether a program can be run as it is asked for, as far as that is known before. The name of its language.
     pub fn check(&self, request: &Request) -> Result<String, EngineError> {
+        self.settled(request).map(|(runtime, ..)| runtime.name.clone())
+    }
+
+    /// Language, limits and main file of a program.
+    fn settled(&self, request: &Request) -> Result<(&Runtime, Limits, String), EngineError> {
         let runtime = self.catalogue.by_name(&request.language)?;
         self.catalogue.offers(runtime, &request.mode)?;
         let limits = Limits::resolve(request.wanted()?, runtime.limits(), &self.ceiling)?;
-        checked(request, runtime, &limits)?;
-        Ok(runtime.name.clone())
+        let main = checked(request, runtime, &limits)?;
+        Ok((runtime, limits, main))
     }
 
     /// Runs a program. What happens meanwhile goes to `events`; closing their receiver ends the run.
@@ -176,11 +203,8 @@ impl Engine {
         events: &mpsc::Sender<Event>,
     ) -> Result<Execution, EngineError> {
         let _running = Running::new(&self.in_flight);
-        let runtime = self.catalogue.by_name(&request.language)?;
-        self.catalogue.offers(runtime, &request.mode)?;
-        let limits = Limits::resolve(request.wanted()?, runtime.limits(), &self.ceiling)?;
-        let main = checked(request, runtime, &limits)?;
-        let run = Run { request, runtime, limits, main, visits: false };
+        let (runtime, limits, main) = self.settled(request)?;
+        let run = Run { request, runtime, limits, main, visits: false, names: None };
         if let Some(done) = self.execute_warm(&run, events).await? {
             return Ok(done);
         }
@@ -210,6 +234,7 @@ impl Engine {
             host_dirs,
             allow_weaker: request.allow_weaker.clone(),
             zygote: None,
+            seats: 0,
         };
         let started_at = jiff::Timestamp::now();
         let mut waited = None;
@@ -237,7 +262,7 @@ impl Engine {
         };
         let id = lease.as_ref().map_or(&spec.id, |lease| &lease.id).clone();
         let feed = request.stdin.as_ref().and_then(Input::feed);
-        let speech = Speech { words: &words[place.told..], feed };
+        let speech = Speech { words: &words[place.told..], feed, farewell: FAREWELL };
         let relief = async {
             tokio::time::sleep(Duration::from_millis(order.job.limits.wall_ms) + OVERTIME).await;
             let _ = isolator.relieve(&id).await;
@@ -272,6 +297,7 @@ impl Engine {
         {
             return Err(self.process.unusable());
         }
+        heard.walled()?;
         order.keep(&mut heard, &found.variant.output);
         receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
         Ok(run.record(&id, &order.job.steps, heard, receipt, usage, (start, started_at)))

@@ -34,6 +34,8 @@ pub struct PlaceSpec {
     pub allow_weaker: Vec<Layer>,
     /// The interpreter whose copies wait in it.
     pub zygote: Option<Zygote>,
+    /// Its seats, where several jobs shall run at once; none where one does.
+    pub seats: u32,
 }
 
 /// An interpreter that is loaded once, and whose copies wait in places for programs.
@@ -49,12 +51,31 @@ pub struct Zygote {
     pub env: Vec<(String, String)>,
     /// Variables that are set while it loads modules.
     pub load_env: BTreeMap<String, String>,
-    /// Modules it has loaded.
+    /// What it has loaded, one after the other. It is a copy of the one that has loaded all but the last.
+    pub loads: Vec<Load>,
+}
+
+impl Zygote {
+    /// The one it is a copy of.
+    pub(crate) fn parent(&self) -> Option<Zygote> {
+        let (_, before) = self.loads.split_last().filter(|(_, before)| !before.is_empty())?;
+        Some(Zygote { loads: before.to_vec(), ..self.clone() })
+    }
+
+    /// Whether it is that one, or a copy of it, or a copy of a copy.
+    pub(crate) fn comes_from(&self, other: &Zygote) -> bool {
+        let loads = self.loads.get(..other.loads.len()).unwrap_or_default().to_vec();
+        Zygote { loads, ..self.clone() } == *other
+    }
+}
+
+/// Modules that are loaded together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Load {
+    /// Which.
     pub preload: Vec<String>,
-    /// What it has done once, so that a program does not do it for the first time.
-    pub warm_up: String,
-    /// What each copy does beside it before it waits.
-    pub rehearsal: String,
+    /// What is done once with them, so that a program does not do it for the first time.
+    pub warm_up: Vec<String>,
 }
 
 impl PlaceSpec {
@@ -68,6 +89,7 @@ impl PlaceSpec {
             host_dirs: Vec::new(),
             allow_weaker: Vec::new(),
             zygote: None,
+            seats: 0,
         }
     }
 }
@@ -77,6 +99,8 @@ impl PlaceSpec {
 pub struct Place {
     /// The stream to its executor.
     pub stream: UnixStream,
+    /// The streams to its seats.
+    pub seats: Vec<UnixStream>,
     /// How much of the opening the stream has taken.
     pub told: usize,
     /// What protects the host from it.

@@ -25,7 +25,7 @@ mod warm;
 
 pub use call::Mode;
 pub use cancel::Cancel;
-pub use engine::{Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};
+pub use engine::{CONCURRENT, Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};
 pub use error::EngineError;
 pub use execution::{ArtifactRecord, Execution, Failure, Metrics, Receipt, Start, Status};
 pub use input::{Feed, Input};
@@ -33,5 +33,5 @@ pub use jail::probe::Verdict;
 pub use jail::seccomp::Profile;
 pub use jail::spec::{BoxUsage, Layer, Network};
 pub use output::{Exact, Text};
-pub use pool::{PoolSettings, ShelfReport, ZygoteScope};
+pub use pool::{MOST_REHEARSAL, PoolSettings, ShelfReport, TemplatePool, Warmth, ZygoteScope};
 pub use protocol::{FileEntry, FileKind, FileOp, FileOutcome, LONGEST_PIECE, MOST_ENTRIES};

@@ -1,9 +1,13 @@
 //! The warm pool: places whose programs wait, made before anybody asks.
 //!
-//! One shelf for each kind of place. Taking from it is popping a queue. What was taken is replaced after the request
+//! One shelf for each kind of place, and for each template that says something about the pool. Taking from it is popping a queue. What was taken is replaced after the request
 //! it was taken for is answered, by a task of its own, one place at a time for each processor. A shelf holds as many
 //! as are asked for while one is being made, within the bounds of the settings; what nobody wants for a while is taken
 //! down again. A place has one owner ever: it is never put back.
+
+mod warmth;
+
+pub use warmth::{MOST_REHEARSAL, TemplatePool, Warmth};
 
 use crate::EngineError;
 use crate::isolator::native::Native;
@@ -15,6 +19,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use warmth::Bounds;
 
 /// How many places are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct PoolSettings {
     pub min: usize,
     /// At most, of one kind.
     pub max: usize,
+    /// The most a template can ask for, of one kind.
+    pub template_max: usize,
     /// How long nobody has to ask for a kind until its places are taken down.
     pub idle_timeout: Duration,
     /// Who shares a loaded interpreter, and so its layout of memory.
@@ -48,6 +55,7 @@ impl Default for PoolSettings {
         PoolSettings {
             min: 2,
             max: 16,
+            template_max: 16,
             idle_timeout: Duration::from_secs(300),
             zygote_scope: ZygoteScope::Template,
             rehearsal: BTreeMap::new(),
@@ -62,6 +70,8 @@ pub(crate) struct Key {
     pub(crate) language: Option<String>,
     /// Which of the sets of modules of that language is loaded.
     pub(crate) set: Option<usize>,
+    /// The template whose programs it is for, if it is not for all that name none.
+    pub(crate) template: Option<Arc<Warmth>>,
     /// Whose it is, where it is not for everybody.
     pub(crate) owner: Option<String>,
     pub(crate) limits: BoxLimits,
@@ -78,6 +88,8 @@ pub struct ShelfReport {
     pub language: Option<String>,
     /// Which of the sets of modules of that language is loaded, if any is.
     pub set: Option<usize>,
+    /// The template it is for, if it is for one.
+    pub template: Option<String>,
     /// How many wait.
     pub depth: usize,
     /// How many it would like to have.
@@ -108,6 +120,9 @@ pub(crate) enum Taken {
 
 struct Shelf {
     recipe: Arc<Recipe>,
+    bounds: Bounds,
+    /// Whether the least is there also when nobody asks.
+    always: bool,
     ready: VecDeque<Box<Program>>,
     making: usize,
     /// When places were asked for lately, the newest last.
@@ -124,13 +139,16 @@ struct Shelf {
 
 /// How far back demand is looked at.
 const WINDOW: Duration = Duration::from_secs(1);
-/// How long a kind that cannot be made is left alone.
+/// How long a kind that cannot be made is left alone, and how many times as long as it took to find that out.
 const SULK: Duration = Duration::from_secs(1);
+const SULKS: u32 = 10;
 
 impl Shelf {
-    fn new(recipe: Arc<Recipe>) -> Shelf {
+    fn new(recipe: Arc<Recipe>, bounds: Bounds) -> Shelf {
         Shelf {
             recipe,
+            bounds,
+            always: false,
             ready: VecDeque::new(),
             making: 0,
             asked: VecDeque::new(),
@@ -144,20 +162,24 @@ impl Shelf {
     }
 
     /// What is asked for while one is being made, and the least on top of it.
-    fn target(&self, settings: &PoolSettings, now: Instant) -> usize {
-        let Some(last) = self.asked.back() else { return 0 };
-        if now.duration_since(*last) >= settings.idle_timeout {
-            return 0;
+    fn target(&self, now: Instant) -> usize {
+        if self.idle_at().is_none_or(|at| at <= now) {
+            return if self.always { self.bounds.min } else { 0 };
         }
         let lately = self.asked.iter().rev().take_while(|at| now.duration_since(**at) < WINDOW).count();
         let meanwhile = lately as f64 * self.refill.as_secs_f64() / WINDOW.as_secs_f64();
-        (settings.min + meanwhile.ceil() as usize).min(settings.max)
+        (self.bounds.min + meanwhile.ceil() as usize).min(self.bounds.max)
     }
 
-    fn ask(&mut self, settings: &PoolSettings, now: Instant) {
+    /// When nobody has asked for long enough; nothing if nobody ever did.
+    fn idle_at(&self) -> Option<Instant> {
+        self.asked.back().map(|last| *last + self.bounds.idle_timeout)
+    }
+
+    fn ask(&mut self, now: Instant) {
         self.asked.push_back(now);
         // More than this many a second and the target is the maximum anyway.
-        while self.asked.len() > 64 * settings.max.max(1) {
+        while self.asked.len() > 64 * self.bounds.max.max(1) {
             self.asked.pop_front();
         }
     }
@@ -185,6 +207,11 @@ impl Pool {
         self.settings.zygote_scope
     }
 
+    /// The most a template can ask for.
+    pub(crate) fn template_max(&self) -> usize {
+        self.settings.template_max
+    }
+
     /// Whether everything is made for the request that wants it.
     pub(crate) fn keeps_nobody(&self) -> bool {
         self.settings.max == 0
@@ -204,7 +231,7 @@ impl Pool {
         let now = Instant::now();
         let mut shelves = self.shelves();
         let Some(shelf) = shelves.get_mut(key) else { return Taken::Unknown };
-        shelf.ask(&self.settings, now);
+        shelf.ask(now);
         while let Some(waiting) = shelf.ready.pop_front() {
             if waiting.is_alive() {
                 shelf.hits += 1;
@@ -224,22 +251,57 @@ impl Pool {
     /// Learns how places of this kind are made; they are kept from now on.
     pub(crate) fn learn(&self, key: Key, recipe: Recipe) -> Arc<Recipe> {
         let recipe = Arc::new(recipe);
-        let mut shelves = self.shelves();
-        let shelf = shelves.entry(key).or_insert_with(|| Shelf::new(recipe.clone()));
-        shelf.recipe = recipe.clone();
-        shelf.ask(&self.settings, Instant::now());
+        self.learned(&mut self.shelves(), key, &recipe).ask(Instant::now());
         recipe
     }
 
-    /// Makes one for somebody who waits for it.
-    pub(crate) async fn make(&self, key: &Key, recipe: &Recipe) -> Result<Box<Program>, EngineError> {
-        let mut made = Program::make(&self.native, recipe).await.map(Box::new);
+    /// The same before anybody has asked for one: the least of them is always there.
+    pub(crate) fn expect(&self, key: Key, recipe: Recipe) {
+        self.learned(&mut self.shelves(), key, &Arc::new(recipe)).always = true;
+        self.ring();
+    }
+
+    fn learned<'s>(
+        &self,
+        shelves: &'s mut HashMap<Key, Shelf>,
+        key: Key,
+        recipe: &Arc<Recipe>,
+    ) -> &'s mut Shelf {
+        let bounds = Bounds::of(key.template.as_deref(), &self.settings);
+        let shelf = shelves.entry(key).or_insert_with(|| Shelf::new(recipe.clone(), bounds));
+        shelf.recipe = recipe.clone();
+        shelf
+    }
+
+    /// Gives up what is kept for templates that are none of these.
+    pub(crate) fn keep_templates(&self, templates: &[Arc<Warmth>]) {
+        let mut shelves = self.shelves();
+        let before = shelves.len();
+        shelves.retain(|key, _| key.template.as_ref().is_none_or(|template| templates.contains(template)));
+        if shelves.len() < before {
+            let wanted: Vec<_> =
+                shelves.values().filter_map(|shelf| shelf.recipe.spec.zygote.clone()).collect();
+            drop(shelves);
+            self.native.keep_only(&wanted);
+        }
+    }
+
+    /// Makes one, in a `hurry` where somebody waits for it.
+    pub(crate) async fn make(
+        &self,
+        key: &Key,
+        recipe: &Recipe,
+        hurry: bool,
+    ) -> Result<Box<Program>, EngineError> {
+        let began = Instant::now();
+        let mut made = Program::make(&self.native, recipe, hurry).await.map(Box::new);
         if let Ok(waiting) = &mut made {
             waiting.lease.bell = Some(self.bell.clone());
         }
         if let Some(shelf) = self.shelves().get_mut(key) {
             shelf.trouble = made.as_ref().err().map(ToString::to_string);
-            shelf.not_before = shelf.trouble.as_ref().map(|_| Instant::now() + SULK);
+            let sulk = SULK.max(began.elapsed() * SULKS);
+            shelf.not_before = shelf.trouble.as_ref().map(|_| Instant::now() + sulk);
         }
         made
     }
@@ -255,8 +317,9 @@ impl Pool {
         let report = |(key, shelf): (&Key, &Shelf)| ShelfReport {
             language: key.language.clone(),
             set: key.set,
+            template: key.template.as_ref().map(|template| template.template.clone()),
             depth: shelf.ready.len(),
-            target: shelf.target(&self.settings, now),
+            target: shelf.target(now),
             hits: shelf.hits,
             misses: shelf.misses,
             dead: shelf.dead,
@@ -269,7 +332,7 @@ impl Pool {
     /// Whether every shelf has what it wants.
     pub(crate) fn is_full(&self) -> bool {
         let now = Instant::now();
-        self.shelves().values().all(|shelf| shelf.ready.len() >= shelf.target(&self.settings, now))
+        self.shelves().values().all(|shelf| shelf.ready.len() >= shelf.target(now))
     }
 
     /// What is to be made next, and when there will be something to do if nobody rings.
@@ -278,17 +341,16 @@ impl Pool {
         let mut wake = None;
         let mut next = None;
         for (key, shelf) in self.shelves().iter_mut() {
-            let target = shelf.target(&self.settings, now);
-            if target == 0 {
-                shelf.ready.clear();
+            let target = shelf.target(now);
+            let idle = shelf.idle_at().filter(|at| *at > now);
+            if idle.is_none() {
+                shelf.ready.truncate(target);
             }
             let sulks = shelf.not_before.filter(|at| *at > now);
             if shelf.ready.len() + shelf.making < target && next.is_none() && sulks.is_none() {
                 shelf.making += 1;
                 next = Some((key.clone(), shelf.recipe.clone()));
             }
-            let idle =
-                shelf.asked.back().filter(|_| target > 0).map(|last| *last + self.settings.idle_timeout);
             wake = [wake, sulks, idle].into_iter().flatten().min();
         }
         (next, wake)
@@ -320,7 +382,7 @@ async fn keep(pool: Weak<Pool>) {
             Some((key, recipe)) => {
                 tokio::spawn(async move {
                     let began = Instant::now();
-                    let outcome = strong.make(&key, &recipe).await;
+                    let outcome = strong.make(&key, &recipe, false).await;
                     strong.made(&key, outcome, began.elapsed());
                     drop(hand);
                     strong.bell.notify_one();

@@ -6,6 +6,7 @@
 
 mod catalogue;
 pub mod find;
+mod loads;
 pub mod plan;
 
 pub use catalogue::Catalogue;
@@ -138,7 +139,8 @@ pub struct Park {
     /// Words at the beginning of a line after which it names a module.
     #[serde(default)]
     pub import_words: Vec<String>,
-    /// Modules too large to be loaded for everybody: for each set an interpreter of its own.
+    /// Modules too large to be loaded for everybody: for each set an interpreter of its own, which is a copy of one that
+    /// has loaded a part of it.
     #[serde(default, rename = "set")]
     pub sets: Vec<PreloadSet>,
 }

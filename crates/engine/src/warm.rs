@@ -2,25 +2,29 @@
 //!
 //! The place was made, and the interpreter started in it, before anybody asked. What is left at a request is to
 //! write the program's files, a letter for PID 1, which it reads when there is something to do, and one message that
-//! wakes the interpreter. What the program writes comes straight from it. The word that it has ended, and how, is
-//! PID 1's, which has it from the kernel.
+//! wakes the interpreter. What the program writes comes straight from it. The word that it has ended, and how, is the
+//! kernel's, by [`witness`] or by PID 1.
 
 mod follow;
 mod streams;
+mod witness;
 
 pub(crate) use follow::{Outcome, Placed, Task, fits};
 
 use self::streams::Tap;
+use self::witness::Witness;
 use crate::EngineError;
 use crate::execution::Receipt;
 use crate::isolator::native::{Lease, Native};
 use crate::isolator::{Isolator, Place, PlaceSpec};
-use jail::beneath::Tree;
-use protocol::{Frame, FromExecutor, FromHost, GENERATION, Parked, Reader};
+use jail::beneath::{PlainPath, Tree};
+use protocol::{Frame, FromExecutor, FromHost, GENERATION, PARKED_FDS, Parked, Reader, Rehearsal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::FallocateFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::File;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -41,6 +45,8 @@ pub(crate) struct Recipe {
     pub(crate) spec: PlaceSpec,
     /// The program that waits in it.
     pub(crate) parked: Parked,
+    /// A program that a copy of an interpreter runs before it waits.
+    pub(crate) rehearsal: String,
 }
 
 /// A place whose program waits.
@@ -56,24 +62,31 @@ pub(crate) struct Program {
     workspace: Tree,
     build: Tree,
     letterbox: OwnedFd,
+    /// Who sees its end without asking PID 1, where that is possible.
+    witness: Option<Witness>,
     /// Whether somebody keeps its memory.
     pub(crate) has_keeper: bool,
-    /// A file that is there already, because it will most likely be the main one.
-    source: Option<String>,
+    /// A file that is there already, because it will most likely be the main one, open for writing.
+    source: Option<(String, File)>,
 }
 
 impl Program {
-    /// Makes a place, and waits until its program waits.
-    pub(crate) async fn make(native: &Arc<Native>, recipe: &Recipe) -> Result<Program, EngineError> {
+    /// Makes a place, and waits until its program waits. Where somebody has to wait for that, it is in a `hurry`: nothing
+    /// is done that would only make later things faster.
+    pub(crate) async fn make(
+        native: &Arc<Native>,
+        recipe: &Recipe,
+        hurry: bool,
+    ) -> Result<Program, EngineError> {
         let spec = PlaceSpec { id: uuid::Uuid::now_v7().simple().to_string(), ..recipe.spec.clone() };
-        let parked = &recipe.parked;
+        let parked = Parked { hurry, ..recipe.parked.clone() };
         let mut opening = Vec::new();
         Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut opening);
-        Frame::control(&FromHost::Park(parked.clone())).write_to(&mut opening);
+        Frame::control(&FromHost::Park(parked)).write_to(&mut opening);
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(|e| broken("pipe", &e));
         let ((their_in, our_in), (our_out, their_out), (our_err, their_err)) = (pipes()?, pipes()?, pipes()?);
         let receiver = |fd| pipe::Receiver::from_owned_fd(fd).map_err(|e| broken("pipe", &e));
-        let stdin = pipe::Sender::from_owned_fd(our_in).map_err(|e| broken("pipe", &e))?;
+        let mut stdin = pipe::Sender::from_owned_fd(our_in).map_err(|e| broken("pipe", &e))?;
         let (stdout, stderr) = (receiver(our_out)?, receiver(our_err)?);
         let place = native.create(&spec, &opening, Some([their_in, their_out, their_err])).await?;
         let lease = Lease::new(native.clone(), spec.id.clone());
@@ -81,15 +94,24 @@ impl Program {
             Rising { stream: place.stream, reader: Reader::default(), receipt: place.receipt, stdout };
         // So that the program can open them again by name, as `/dev/stdin` and its like.
         let owned = give(&rising.receipt, [stdin.as_fd(), rising.stdout.as_fd(), stderr.as_fd()]);
+        let has_keeper = spec.zygote.is_some();
         let ready = async {
             owned?;
-            rising.get_ready().await
+            if has_keeper {
+                let rehearsal = Rehearsal { program: recipe.rehearsal.clone(), hurry };
+                let told = stdin.write_all(&rehearsal.bytes()).await;
+                told.map_err(|_| "the program ended".to_owned())?;
+            }
+            rising.get_ready(recipe.parked.source.as_deref(), has_keeper).await
         };
         match tokio::time::timeout(PATIENCE, ready).await {
-            Ok(Ok((workspace, build, letterbox))) => {
+            Ok(Ok(Ready { workspace, build, letterbox, witness })) => {
                 let Rising { stream, reader, receipt, stdout } = rising;
                 let stdin = Some(stdin);
-                let (source, has_keeper) = (parked.source.clone(), spec.zygote.is_some());
+                let source = match &recipe.parked.source {
+                    Some(source) => Some((source.clone(), opened(&workspace, source)?)),
+                    None => None,
+                };
                 Ok(Program {
                     lease,
                     receipt,
@@ -101,6 +123,7 @@ impl Program {
                     workspace,
                     build,
                     letterbox,
+                    witness,
                     has_keeper,
                     source,
                 })
@@ -124,12 +147,30 @@ impl Program {
         ];
         // Not what the reactor knows: it may not have looked for a while.
         poll(&mut fds, Some(&Timespec::default())) == Ok(0)
+            && self.witness.as_ref().is_none_or(Witness::is_alive)
     }
 
     /// Its place, for something else than what waits in it.
     pub(crate) fn into_place(self) -> (Lease, Place) {
-        (self.lease, Place { stream: self.stream, told: 0, receipt: self.receipt })
+        (self.lease, Place { stream: self.stream, seats: Vec::new(), told: 0, receipt: self.receipt })
     }
+}
+
+/// The main file, open for writing and with room for a short one.
+fn opened(workspace: &Tree, source: &str) -> Result<File, EngineError> {
+    const SHORT: u64 = 4096;
+    let path = PlainPath::parse(source).map_err(|e| broken(source, &e))?;
+    let file = workspace.overwrite(&path).map_err(|e| broken(source, &e))?;
+    // What cannot be made room for now may still be written then.
+    let _ = rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, SHORT);
+    Ok(file)
+}
+
+/// Whether this is all there is in a workspace.
+fn holds_only(workspace: &Tree, source: Option<&str>) -> bool {
+    let there = workspace.list("").unwrap_or_default();
+    there.len() == usize::from(source.is_some())
+        && there.iter().all(|(name, _)| Some(name.as_str()) == source)
 }
 
 /// Makes pipes the user's of that place.
@@ -150,9 +191,17 @@ struct Rising {
     stdout: pipe::Receiver,
 }
 
+/// What comes with a program that waits.
+struct Ready {
+    workspace: Tree,
+    build: Tree,
+    letterbox: OwnedFd,
+    witness: Option<Witness>,
+}
+
 impl Rising {
-    /// Its workspace, its build directory and its letterbox, once it waits.
-    async fn get_ready(&mut self) -> Result<(Tree, Tree, OwnedFd), String> {
+    /// Returns once it waits.
+    async fn get_ready(&mut self, source: Option<&str>, has_keeper: bool) -> Result<Ready, String> {
         let mut came = Vec::new();
         loop {
             match self.reader.next_frame().map_err(|e| e.to_string())? {
@@ -174,19 +223,29 @@ impl Rising {
             let _ = self.stdout.read_to_end(&mut said).await;
             return Err(jail::job::decode(&said).to_string());
         }
+        let mut came = came.into_iter();
+        let (Some(workspace), Some(build), Some(letterbox)) = (came.next(), came.next(), came.next()) else {
+            return Err("no workspace came".into());
+        };
+        let (workspace, build) = (Tree::of(workspace), Tree::of(build));
+        // What a rehearsal left is an artifact, and PID 1 the one who knows.
+        let witness = match holds_only(&workspace, source) {
+            true => Witness::of(self.receipt.cgroup, has_keeper, came)?,
+            false => None,
+        };
         let mut word = Vec::new();
         Frame::control(&FromHost::Settle).write_to(&mut word);
-        self.stream.write_all(&word).await.map_err(|e| e.to_string())?;
-        match <[OwnedFd; 3]>::try_from(came) {
-            Ok([workspace, build, letterbox]) => Ok((Tree::of(workspace), Tree::of(build), letterbox)),
-            Err(_) => Err("no workspace came".into()),
+        if witness.is_some() {
+            Frame::control(&FromHost::Doze).write_to(&mut word);
         }
+        self.stream.write_all(&word).await.map_err(|e| e.to_string())?;
+        Ok(Ready { workspace, build, letterbox, witness })
     }
 
     /// Takes in what has arrived, and the descriptors that came along.
     async fn receive(&mut self) -> Result<Vec<OwnedFd>, String> {
         let mut buffer = [0; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PARKED_FDS))];
         let stream = &self.stream;
         let (length, fds) = stream
             .async_io(Interest::READABLE, || {

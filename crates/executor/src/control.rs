@@ -1,8 +1,9 @@
 //! The control stream: frames in, frames out, never blocking.
 
 use crate::files::Files;
-use protocol::{ASIDE, Frame, FromExecutor, FromHost, Kind, Reader};
+use protocol::{ASIDE, Frame, FromExecutor, FromHost, Kind, PARKED_FDS, Reader};
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, read, write};
 
@@ -82,7 +83,7 @@ impl Control {
                     answer.iter().for_each(|answer| self.send(answer));
                 }
                 // Cheaper than reading every message twice.
-                Kind::Control if frame.body.starts_with(br#"{"type":"file""#) => {
+                Kind::Control if frame.body.starts_with(br#"{"file""#) => {
                     self.has_shown_files = true;
                     if let (Some(FromHost::File { id, op }), Some(files)) =
                         (self.message(&frame), self.files.as_mut())
@@ -94,6 +95,25 @@ impl Control {
                 _ => return Some(frame),
             }
         }
+    }
+
+    /// Waits for news of the engine, which are taken in, or of a child, if anybody wants to hear of it. Whether they are
+    /// of a child.
+    pub(crate) fn wait(&mut self, signals: &OwnedFd, hears_children: bool) -> bool {
+        let wanted = if self.has_waiting() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let child = if hears_children { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds = [PollFd::new(&self.stream, wanted), PollFd::new(signals, child)];
+        if poll(&mut fds, None).is_err() {
+            return false;
+        }
+        let (news, child) = (fds[0].revents(), !fds[1].revents().is_empty());
+        if news.contains(PollFlags::OUT) {
+            self.flush();
+        }
+        if !(news & !PollFlags::OUT).is_empty() {
+            self.fill();
+        }
+        child
     }
 
     pub(crate) fn message(&mut self, frame: &Frame) -> Option<FromHost> {
@@ -115,12 +135,12 @@ impl Control {
     }
 
     /// Says something together with everything that waits, and hands over descriptors.
-    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fds: [BorrowedFd<'_>; 3]) {
+    pub(crate) fn hand_over(&mut self, message: &FromExecutor, fds: &[BorrowedFd<'_>]) {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
         self.note(message);
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PARKED_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        ancillary.push(SendAncillaryMessage::ScmRights(fds));
         let bytes = [std::io::IoSlice::new(&self.waiting[self.sent..])];
         match sendmsg(&self.stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL) {
             Ok(length) => self.sent += length,
@@ -155,7 +175,6 @@ impl Control {
 
     /// Sends everything that waits, however long the engine takes.
     pub(crate) fn drain(&mut self) {
-        use rustix::event::{PollFd, PollFlags, poll};
         while self.has_waiting() && !self.hung_up {
             let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
             let _ = poll(&mut fds, None);

@@ -1,11 +1,10 @@
 //! What a job stands on: a box of our own ([`Walled`]), or nothing at all ([`Plain`]).
 
-use jail::cgroup::MeterFds;
 use jail::job::{KEEPER, Life, Program, Ready, Stage};
 use jail::spec::{BoxLimits, InitSpec};
 use jail::{JailError, SingleThreaded};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::cell::Cell;
@@ -23,6 +22,10 @@ pub(crate) trait Ground {
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError>;
     /// Starts a program that waits, on the streams the place was made with; none for a copy of this interpreter.
     fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError>;
+    /// Makes a copy of this process, for work that may take long. `None` in the copy.
+    fn copy(&self) -> Result<Option<Pid>, Errno>;
+    /// Does not keep its output open beside it any more: its end can be heard there.
+    fn let_go_of_output(&self);
     /// Who keeps the memory of the program that waits, and is no part of the job, while there is one.
     fn keeper(&self) -> Option<Pid>;
     /// Sends the keeper away, who is only of use to a program that ends soon: where memory runs out, the kernel ends him
@@ -32,6 +35,8 @@ pub(crate) trait Ground {
     fn bury(&self, pid: Pid);
     /// Whether none of the job's processes is left.
     fn is_clear(&self) -> bool;
+    /// Where the kernel names the children of this process, for the engine to read as well.
+    fn children(&self) -> Option<BorrowedFd<'_>>;
     /// Ends every process of the job.
     fn kill_all(&self) {
         self.signal_all(Signal::KILL);
@@ -61,6 +66,8 @@ pub(crate) struct Walled {
     meters: Meters,
     /// Of the program that shall wait.
     streams: Cell<Option<[OwnedFd; 3]>>,
+    /// Its output, kept open: whoever reads there would be woken by its end, and again by what we tell of it.
+    output: Cell<Option<[OwnedFd; 2]>>,
     keeper: Cell<Option<Pid>>,
     /// Where the kernel names our children.
     children: Option<File>,
@@ -70,14 +77,20 @@ impl Walled {
     pub(crate) fn new(
         proof: SingleThreaded,
         spec: InitSpec,
-        meters: MeterFds,
+        meters: Meters,
         rate_door: Option<OwnedFd>,
         streams: Option<[OwnedFd; 3]>,
     ) -> Result<Walled, String> {
-        let meters = Meters::of_box(spec.cgroup, meters);
         let ready = Ready::prepare(proof, spec, rate_door).map_err(|e| e.to_string())?;
         let children = File::open("/proc/thread-self/children").ok();
-        Ok(Walled { ready, meters, streams: Cell::new(streams), keeper: Cell::new(None), children })
+        Ok(Walled {
+            ready,
+            meters,
+            streams: Cell::new(streams),
+            output: Cell::new(None),
+            keeper: Cell::new(None),
+            children,
+        })
     }
 }
 
@@ -89,6 +102,8 @@ impl Ground for Walled {
     fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError> {
         let missing = |what| JailError::new(jail::Step::Exec, what, Errno::BADF);
         let streams = self.streams.take().ok_or_else(|| missing("no streams to wait on"))?;
+        let kept = |stream: &OwnedFd| fcntl_dupfd_cloexec(stream, 3);
+        self.output.set(kept(&streams[1]).and_then(|out| Ok([out, kept(&streams[2])?])).ok());
         match (program, LIFE.get()) {
             (Some(program), _) => self.ready.start(program, streams),
             (None, Some(life)) => {
@@ -100,6 +115,14 @@ impl Ground for Walled {
             }
             (None, None) => Err(missing("nobody who could wait")),
         }
+    }
+
+    fn copy(&self) -> Result<Option<Pid>, Errno> {
+        self.ready.copy()
+    }
+
+    fn let_go_of_output(&self) {
+        drop(self.output.take());
     }
 
     fn keeper(&self) -> Option<Pid> {
@@ -125,6 +148,10 @@ impl Ground for Walled {
         let mut buffer = [0; 64];
         let length = children.read_at(&mut buffer, 0).unwrap_or(0);
         buffer[..length].trim_ascii() == keeper.as_raw_nonzero().to_string().as_bytes()
+    }
+
+    fn children(&self) -> Option<BorrowedFd<'_>> {
+        self.children.as_ref().map(AsFd::as_fd)
     }
 
     fn signal_all(&self, signal: Signal) {
@@ -198,6 +225,12 @@ impl Ground for Plain {
         Err(JailError::new(jail::Step::Exec, "nothing waits without isolation", Errno::OPNOTSUPP))
     }
 
+    fn copy(&self) -> Result<Option<Pid>, Errno> {
+        jail::sys::fork(&self.proof)
+    }
+
+    fn let_go_of_output(&self) {}
+
     fn keeper(&self) -> Option<Pid> {
         None
     }
@@ -208,6 +241,10 @@ impl Ground for Plain {
 
     fn is_clear(&self) -> bool {
         false
+    }
+
+    fn children(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     fn signal_all(&self, signal: Signal) {
@@ -261,18 +298,29 @@ impl Ground for Plain {
 
 /// Every process below `pid`.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
-    let mut found = Vec::new();
-    let mut next = vec![pid];
-    while let Some(pid) = next.pop() {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            let children = children.split_whitespace().filter_map(|word| word.parse::<u32>().ok());
-            next.extend(children.clone());
-            found.extend(children);
-        }
+    everybody_of(&children_of(pid))
+}
+
+/// These children, in the kernel's words, and everybody below them.
+pub(crate) fn everybody_of(children: &str) -> Vec<u32> {
+    let mut found: Vec<u32> = Vec::new();
+    let add = |found: &mut Vec<u32>, children: &str| {
+        found.extend(children.split_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+    };
+    add(&mut found, children);
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        let children = children_of(*pid);
+        add(&mut found, &children);
+        next += 1;
     }
     found
+}
+
+/// Whom all threads of a process have started.
+fn children_of(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect()
 }
 
 fn is_zombie(pid: u32) -> bool {

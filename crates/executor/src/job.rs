@@ -7,7 +7,7 @@ use crate::artifacts::{self, Known};
 use crate::control::Control;
 use crate::files::Files;
 use crate::ground::Ground;
-use crate::meters::{Reading, Sample};
+use crate::meters::{Peak, Reading};
 use crate::value;
 use crate::waiting::Waiting;
 use crate::watch::Watch;
@@ -21,7 +21,7 @@ use protocol::{
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait, waitpid};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,8 @@ const MOST_KNOWN: usize = 100_000;
 pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), String> {
     let signals = sys::child_signals().map_err(|e| e.to_string())?;
     let mut waiting = Waiting::default();
-    let mut used = false;
+    // What lies at a seat is everybody's from the beginning.
+    let mut used = ground.meters().are_of_seat();
     let workspace = Tree::open(ground.workspace()).map_err(|e| format!("workspace: {e}"))?;
     control.show(Files::of(workspace));
     while !control.hung_up() {
@@ -44,28 +45,36 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
             None => Some(FromHost::Attend),
         };
         match told {
-            // Goes out with what comes next, or when there is nothing left to do.
-            Some(FromHost::Hello { generation }) => control.note(&FromExecutor::Hello {
-                generation: generation.min(GENERATION),
-                seccomp_sha256: ground.seccomp_sha256(),
-                landlock_abi: ground.landlock_abi(),
-            }),
+            Some(FromHost::Hello { generation }) => greet(&mut control, ground, generation),
             Some(FromHost::Park(parked)) => match Waiting::park(ground, &parked) {
-                Ok((parked, [workspace, build], letterbox)) => {
-                    waiting = parked;
-                    rehearse(&mut control, ground, &workspace);
-                    let fds = [workspace.root(), build.root(), letterbox.as_fd()];
-                    control.hand_over(&FromExecutor::Parked, fds);
+                Ok((begun, [workspace, build], letterbox)) => {
+                    waiting = begun;
+                    if !parked.hurry {
+                        rehearse(&mut control, ground, &workspace);
+                    }
+                    let program = waiting.pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+                    let mut fds = vec![workspace.root(), build.root(), letterbox.as_fd()];
+                    if let (Some(program), Some(children), Some(counts)) =
+                        (&program, ground.children(), ground.meters().share())
+                    {
+                        fds.extend([program.as_fd(), children]);
+                        fds.extend(counts);
+                    }
+                    control.hand_over(&FromExecutor::Parked, &fds);
                     control.drain();
                 }
                 Err(reason) => report(&mut control, Err(reason)),
             },
             Some(FromHost::Settle) => waiting.settle(ground),
+            Some(FromHost::Doze) => waiting.unwatched = true,
             Some(FromHost::Follow(errand)) => {
                 let followed = follow(&mut control, ground, &signals, &errand, &mut waiting);
                 report(&mut control, followed);
             }
             Some(FromHost::Attend) => {
+                if std::mem::take(&mut waiting.unwatched) {
+                    waiting.ended = reap(ground, &signals, waiting.pid);
+                }
                 if let Some(errand) = waiting.letter() {
                     let followed = follow(&mut control, ground, &signals, &errand, &mut waiting);
                     report(&mut control, followed);
@@ -84,6 +93,15 @@ pub(crate) fn serve(mut control: Control, ground: &impl Ground) -> Result<(), St
         }
     }
     Ok(())
+}
+
+/// Answers the first word. Goes out with what comes next, or when there is nothing left to do.
+pub(crate) fn greet(control: &mut Control, ground: &impl Ground, generation: u32) {
+    control.note(&FromExecutor::Hello {
+        generation: generation.min(GENERATION),
+        seccomp_sha256: ground.seccomp_sha256(),
+        landlock_abi: ground.landlock_abi(),
+    });
 }
 
 fn report(control: &mut Control, done: Result<JobResult, String>) {
@@ -108,20 +126,14 @@ fn next_frame(
         if control.hung_up() {
             return None;
         }
-        let wanted = if control.has_waiting() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let mut fds = [PollFd::from_borrowed_fd(control.fd(), wanted), PollFd::new(signals, PollFlags::IN)];
-        if poll(&mut fds, None).is_err() {
-            continue;
-        }
-        let (news, child) = (fds[0].revents(), !fds[1].revents().is_empty());
-        if news.contains(PollFlags::OUT) {
-            control.flush();
-        }
-        if !(news & !PollFlags::OUT).is_empty() {
-            control.fill();
-        }
-        if child && let Some(status) = reap(ground, signals, waiting.pid) {
+        if control.wait(signals, !waiting.unwatched)
+            && let Some(status) = reap(ground, signals, waiting.pid)
+        {
             waiting.ended = Some(status);
+            if waiting.settled.is_none() {
+                // Before it waited, and whoever waits for it to wait hears nothing else.
+                ground.let_go_of_output();
+            }
             return None;
         }
     }
@@ -132,7 +144,7 @@ pub(crate) fn reap(ground: &impl Ground, signals: &OwnedFd, wanted: Option<Pid>)
     let mut buffer = [0; 1024];
     let _ = rustix::io::read(signals, &mut buffer);
     let mut found = None;
-    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+    while let Ok(Some((pid, status))) = next_ended(ground) {
         // Where tracing is allowed, a stop can look like an end.
         if !(status.exited() || status.signaled()) {
             continue;
@@ -143,6 +155,16 @@ pub(crate) fn reap(ground: &impl Ground, signals: &OwnedFd, wanted: Option<Pid>)
         }
     }
     found
+}
+
+/// Waits for a process that has ended, if one has.
+fn next_ended(ground: &impl Ground) -> Result<Option<(Pid, WaitStatus)>, Errno> {
+    if !ground.meters().are_of_seat() {
+        return wait(WaitOptions::NOHANG);
+    }
+    let Some((pid, largest)) = sys::ended_child() else { return wait(WaitOptions::NOHANG) };
+    ground.meters().note_ended(largest);
+    waitpid(Some(pid), WaitOptions::NOHANG)
 }
 
 /// Runs a job, in a place that was `used` before or was not.
@@ -166,7 +188,10 @@ fn run(
             known.len() < MOST_KNOWN
         });
     }
-    receive_files(control, ground, signals, job, (&workspace, &build), &mut known)?;
+    if let Err(reason) = receive_files(control, ground, signals, job, (&workspace, &build), &mut known) {
+        remove_temporary(job, &workspace);
+        return Err(reason);
+    }
 
     let before = if again { ground.meters().read_anew() } else { ground.meters().read() };
     let mut watch = Watch::new(ground, &job.limits, signals, &workspace, (Instant::now(), before));
@@ -187,15 +212,25 @@ fn run(
         }
     }
     let written = watch.written();
+    remove_temporary(job, &workspace);
+    let bring =
+        Bring { ground, collect: &job.collect, workspace: &workspace, known: &known, before: &before };
+    let home = bring.home(control, last, began, watch.sampled());
+    if ground.meters().are_of_seat() {
+        // Storage is everybody's. What cannot be removed now is before the next job.
+        let _ = build.clear();
+    }
+    Ok(JobResult { written, build: built, ..home })
+}
+
+/// Removes what goes away with a job.
+fn remove_temporary(job: &Job, workspace: &Tree) {
     for file in job.files.iter().filter(|file| file.temporary && file.place == Place::Workspace) {
         if let Ok(path) = PlainPath::parse(&file.path) {
             // The program may have removed it.
             let _ = workspace.remove(&path);
         }
     }
-    let bring =
-        Bring { ground, collect: &job.collect, workspace: &workspace, known: &known, before: &before };
-    Ok(JobResult { written, build: built, ..bring.home(control, last, began, watch.sampled()) })
 }
 
 /// Follows the program that waited.
@@ -240,9 +275,7 @@ fn rehearse(control: &mut Control, ground: &impl Ground, workspace: &Tree) {
         most_value_bytes: None,
     };
     let limits = RunLimits { wall_ms: 0, cpu_ms: 0, output_bytes: 0, output_written_bytes: 0 };
-    let letter =
-        Frame::control(&FromHost::Follow(Errand { began_ns: 0, limits, collect, files: Vec::new() }));
-    drop(letter.message::<FromHost>());
+    drop(Errand::open(&Errand { began_ns: 0, limits, collect, files: Vec::new() }.letter()));
     let (known, before, now) = (Known::new(), ground.meters().read(), Instant::now());
     let bring = Bring { ground, collect: &collect, workspace, known: &known, before: &before };
     let told = bring.home(control, (0, Ending::Exited { code: 0 }), now, None);
@@ -265,7 +298,7 @@ impl<G: Ground> Bring<'_, G> {
         control: &mut Control,
         (step, ending): (usize, Ending),
         began: Instant,
-        sampled: Option<Sample>,
+        sampled: Option<Peak>,
     ) -> JobResult {
         let (before, after) = (self.before, self.ground.meters().read());
         let usage = Usage {
@@ -276,8 +309,8 @@ impl<G: Ground> Bring<'_, G> {
                 * u64::from(after.largest_rss_bytes > before.largest_rss_bytes),
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
             write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
-            sampled_memory_bytes: sampled.map(|most| most.memory_bytes),
-            sampled_processes: sampled.map(|most| most.processes),
+            sampled_memory_bytes: sampled.map(|peak| peak.memory_bytes),
+            sampled_processes: sampled.map(|peak| peak.processes),
         };
         let returned = match (self.collect.most_value_bytes, &ending) {
             (Some(most), Ending::Exited { .. }) => Some(value::send(self.ground.build(), most, control)),
@@ -294,7 +327,7 @@ impl<G: Ground> Bring<'_, G> {
             step,
             ending,
             usage,
-            counted: self.ground.meters().counted(self.before),
+            counted: self.ground.meters().counted(before, &after),
             written: Written::default(),
             disk_full: free_bytes < 4096 || free_inodes == 0,
             artifacts,
@@ -353,7 +386,7 @@ pub(crate) fn clear(ground: &impl Ground, signals: &OwnedFd) {
     ground.kill_all();
     let patience = Instant::now() + Duration::from_secs(2);
     while Instant::now() < patience {
-        match wait(WaitOptions::NOHANG) {
+        match next_ended(ground) {
             Ok(Some((pid, _))) => ground.bury(pid),
             Err(Errno::INTR) => {}
             Err(_) => break,

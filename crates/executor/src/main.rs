@@ -4,11 +4,15 @@ use jail::sys;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    executor::end_on_panic();
     let args: Vec<String> = std::env::args().collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let control = || sys::inherited(0).ok_or_else(|| "no control stream".to_owned());
     let outcome = match words.as_slice() {
-        [_, "spawner"] => control().and_then(|socket| executor::spawner(socket, None)),
+        [_, "spawner"] => control().and_then(|socket| executor::spawner(socket, None, true)),
+        [_, "spawner", "--nothing-ahead"] => {
+            control().and_then(|socket| executor::spawner(socket, None, false))
+        }
         [_, "plain", spec] => control().and_then(|control| executor::plain(spec, control)),
         [_, "--version" | "-V"] => {
             println!("sandbox-executor {}", env!("CARGO_PKG_VERSION"));

@@ -1,12 +1,15 @@
 //! What a job uses, read from the kernel; sampled where no cgroup counts.
 
+use crate::ground::descendants;
+use crate::survey::number;
 use jail::beneath::Tree;
-use jail::cgroup::MeterFds;
+use jail::cgroup::{COUNTS, Counts, MeterFds, traffic};
 use jail::spec::{BoxUsage, CgroupKind};
-use jail::sys;
+use jail::sys::{self, Others, Tally};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -14,12 +17,27 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 pub(crate) struct Meters {
     kind: CgroupKind,
     oom: Option<OwnedFd>,
-    cpu: Option<File>,
-    oom_kills: Option<File>,
-    memory_peak: Option<File>,
-    pids_peak: Option<File>,
-    pids_events: Option<File>,
+    counts: Counts,
     io: Option<File>,
+    weight: Option<File>,
+    weighs: Cell<Weight>,
+    seat: Option<Seat>,
+}
+
+/// What is known of a job that runs beside others, of which the kernel's counts of the box do not tell it apart.
+struct Seat {
+    /// What each of them has in memory.
+    tally: Tally,
+    /// Resident memory of the largest process that has ended.
+    largest: Cell<u64>,
+}
+
+/// What a box weighs beside others who want the processors, as a part of what is usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Weight {
+    Usual = 1,
+    Quarter = 4,
+    Sixteenth = 16,
 }
 
 /// Totals at one moment, to be subtracted from later ones.
@@ -39,20 +57,82 @@ pub(crate) struct Reading {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
     pub(crate) processes: u64,
+    /// What they have for themselves.
+    pub(crate) anonymous_bytes: u64,
+    /// What they may have together.
+    pub(crate) shared_bytes: u64,
+    /// Files of the workspace.
+    pub(crate) scratch_bytes: u64,
+}
+
+/// The most of both that was seen at any moment.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Peak {
+    pub(crate) processes: u64,
     pub(crate) memory_bytes: u64,
 }
 
+impl Sample {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.anonymous_bytes + self.shared_bytes + self.scratch_bytes
+    }
+}
+
 impl Meters {
-    pub(crate) fn of_box(kind: CgroupKind, fds: MeterFds) -> Meters {
+    pub(crate) fn of_box(kind: CgroupKind, mut fds: MeterFds) -> Meters {
         Meters {
             kind,
+            counts: Counts::take(kind, &mut fds),
             oom: fds.oom,
-            cpu: fds.cpu.map(File::from),
-            oom_kills: fds.oom_kills.map(File::from),
-            memory_peak: fds.memory_peak.map(File::from),
-            pids_peak: fds.pids_peak.map(File::from),
-            pids_events: fds.pids_events.map(File::from),
             io: fds.io.map(File::from),
+            weight: fds.weight.map(File::from),
+            weighs: Cell::new(Weight::Usual),
+            seat: None,
+        }
+    }
+
+    /// The meters of one seat among others.
+    pub(crate) fn of_seat(kind: CgroupKind, fds: MeterFds, tally: Tally) -> Meters {
+        Meters { seat: Some(Seat { tally, largest: Cell::new(0) }), ..Meters::of_box(kind, fds) }
+    }
+
+    /// Whether there are jobs beside the one that is metered.
+    pub(crate) fn are_of_seat(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// Takes note of the largest process among those of one that has ended.
+    pub(crate) fn note_ended(&self, largest_rss_bytes: u64) {
+        if let Some(seat) = &self.seat {
+            seat.largest.set(seat.largest.get().max(largest_rss_bytes));
+        }
+    }
+
+    /// Resident memory of the largest process that was waited for: of this job where jobs run beside each other.
+    pub(crate) fn largest_rss_bytes(&self) -> u64 {
+        match &self.seat {
+            Some(seat) => seat.largest.get(),
+            None => sys::usage_of_children().largest_rss_bytes,
+        }
+    }
+
+    /// Memory that jobs beside this one use.
+    pub(crate) fn used_by_others(&self) -> Others {
+        self.seat.as_ref().map(|seat| seat.tally.others()).unwrap_or_default()
+    }
+
+    /// What of a sample is this job's, told to those beside it: files of the workspace are everybody's.
+    pub(crate) fn own(&self, sample: &Sample) -> u64 {
+        let Some(seat) = &self.seat else { return sample.memory_bytes() };
+        let own = sample.anonymous_bytes + sample.shared_bytes;
+        seat.tally.set(own);
+        own
+    }
+
+    /// Takes note that all processes are gone. What they shared may not be.
+    pub(crate) fn nobody_is_left(&self) {
+        if let (Some(seat), true) = (&self.seat, self.must_sample()) {
+            seat.tally.set(segments());
         }
     }
 
@@ -64,6 +144,28 @@ impl Meters {
         }
     }
 
+    /// Whether the kernel can be told to prefer others.
+    pub(crate) fn has_weight(&self) -> bool {
+        self.weight.is_some()
+    }
+
+    /// Tells the kernel whom to prefer. It only matters to neighbours, and only where there is more to do than processors.
+    pub(crate) fn weigh(&self, weight: Weight) {
+        // Short ones must not make light of long ones beside them.
+        let weight = if self.are_of_seat() { weight.max(Weight::Quarter) } else { weight };
+        if self.weighs.replace(weight) != weight
+            && let Some(file) = &self.weight
+        {
+            let usual = if self.kind == CgroupKind::V1 { 1024 } else { 100 };
+            let _ = file.write_at((usual / weight as u32).to_string().as_bytes(), 0);
+        }
+    }
+
+    /// Whether more processes were wanted since `before` than there may be.
+    pub(crate) fn refused_processes(&self, before: &Reading) -> bool {
+        self.counts.pids_refused() > before.pids_refused
+    }
+
     /// Whether nobody but us counts memory and processes.
     pub(crate) fn must_sample(&self) -> bool {
         self.kind == CgroupKind::None
@@ -72,17 +174,18 @@ impl Meters {
     /// What to wait on for news of memory, and for which kind of news.
     pub(crate) fn oom(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let flags = if self.kind == CgroupKind::V1 { PollFlags::IN } else { PollFlags::PRI };
-        self.oom.as_ref().map(|fd| (fd.as_fd(), flags))
+        self.oom.as_ref().filter(|_| !self.are_of_seat()).map(|fd| (fd.as_fd(), flags))
     }
 
-    /// Whether the box ran out of memory since `before`.
+    /// Whether the box ran out of memory since `before`, and nobody but this job can have been the one that ended.
     pub(crate) fn ran_out(&self, before: &Reading) -> bool {
         match self.kind {
+            _ if self.are_of_seat() => false,
             CgroupKind::V1 => self.oom.as_ref().is_some_and(|fd| {
                 let mut fds = [PollFd::new(fd, PollFlags::IN)];
                 poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
             }),
-            CgroupKind::V2 => self.oom_kills() > before.oom_kills,
+            CgroupKind::V2 => self.counts.oom_kills() > before.oom_kills,
             CgroupKind::None => false,
         }
     }
@@ -95,101 +198,80 @@ impl Meters {
             waited_cpu_us: children.cpu_micros,
             read_bytes,
             write_bytes,
-            largest_rss_bytes: children.largest_rss_bytes,
-            oom_kills: if self.kind == CgroupKind::V2 { self.oom_kills() } else { 0 },
+            largest_rss_bytes: match &self.seat {
+                Some(seat) => seat.largest.get(),
+                None => children.largest_rss_bytes,
+            },
+            oom_kills: if self.kind == CgroupKind::V2 { self.counts.oom_kills() } else { 0 },
             pids_refused: 0,
         }
     }
 
     /// The same in a place where other jobs were before: what they ran into is nothing of the next one's.
     pub(crate) fn read_anew(&self) -> Reading {
+        if let Some(seat) = &self.seat {
+            seat.largest.set(0);
+        }
         if let (CgroupKind::V1, Some(oom), true) = (self.kind, &self.oom, self.ran_out(&Reading::default())) {
             // It is there, so this does not wait.
             let _ = rustix::io::read(oom, &mut [0; 8]);
         }
         Reading {
-            oom_kills: self.oom_kills(),
-            pids_refused: keyed(self.pids_events.as_ref(), "max "),
+            oom_kills: self.counts.oom_kills(),
+            pids_refused: self.counts.pids_refused(),
             ..self.read()
         }
     }
 
-    /// CPU time of the whole box so far.
+    /// CPU time of the whole box so far; at a seat, of all that was started there.
     pub(crate) fn cpu_us(&self) -> u64 {
-        let text = self.cpu.as_ref().map(contents).unwrap_or_default();
-        match self.kind {
-            CgroupKind::V1 => text.trim().parse::<u64>().unwrap_or(0) / 1000,
-            CgroupKind::V2 => jail::cgroup::keyed(&text, "usage_usec ").unwrap_or(0),
-            CgroupKind::None => sys::usage_of_children().cpu_micros + living_cpu_us(),
+        if self.are_of_seat() || self.kind == CgroupKind::None {
+            return sys::usage_of_children().cpu_micros + living_cpu_us();
         }
+        self.counts.cpu_micros().unwrap_or(0)
     }
 
-    fn oom_kills(&self) -> u64 {
-        keyed(self.oom_kills.as_ref(), "oom_kill ")
+    /// The files in which the kernel counts, for the engine to read as well.
+    pub(crate) fn share(&self) -> Option<[BorrowedFd<'_>; COUNTS]> {
+        self.counts.share().filter(|_| !self.are_of_seat())
     }
 
-    /// What the kernel has counted since `before`.
-    pub(crate) fn counted(&self, before: &Reading) -> Option<BoxUsage> {
-        let number = |file: &Option<File>| contents(file.as_ref()?).trim().parse().ok();
-        (self.kind != CgroupKind::None).then(|| BoxUsage {
-            cpu_micros: Some(self.cpu_us().saturating_sub(before.cpu_us)),
-            memory_peak_bytes: number(&self.memory_peak),
-            pids_peak: number(&self.pids_peak),
-            oom_kills: self.oom_kills().saturating_sub(before.oom_kills),
-            pids_refused: keyed(self.pids_events.as_ref(), "max ").saturating_sub(before.pids_refused),
+    /// What the kernel has counted since `before`, CPU time until `after`. At a seat that is only that it ended somebody for
+    /// lack of memory: who ended that way at that time is who it was.
+    pub(crate) fn counted(&self, before: &Reading, after: &Reading) -> Option<BoxUsage> {
+        if self.are_of_seat() {
+            let oom_kills = self.counts.oom_kills().saturating_sub(before.oom_kills);
+            return (self.kind != CgroupKind::None).then(|| BoxUsage { oom_kills, ..BoxUsage::default() });
+        }
+        (self.kind != CgroupKind::None).then(|| {
+            let usage = self.counts.usage();
+            BoxUsage {
+                cpu_micros: Some(after.cpu_us.saturating_sub(before.cpu_us)),
+                oom_kills: usage.oom_kills.saturating_sub(before.oom_kills),
+                pids_refused: usage.pids_refused.saturating_sub(before.pids_refused),
+                ..usage
+            }
         })
     }
 
     /// Storage traffic of this process and of all it has waited for, which the kernel adds up.
     fn io(&self) -> (u64, u64) {
-        let text = self.io.as_ref().map(contents).unwrap_or_default();
-        let of = |key| jail::cgroup::keyed(&text, key).unwrap_or(0);
-        (of("read_bytes:"), of("write_bytes:"))
+        self.io.as_ref().and_then(traffic).unwrap_or_default()
     }
 }
 
-/// The number behind a key, in a file of such lines.
-fn keyed(file: Option<&File>, key: &str) -> u64 {
-    file.and_then(|file| jail::cgroup::keyed(&contents(file), key)).unwrap_or(0)
-}
-
-fn contents(file: &File) -> String {
-    let mut buffer = [0; 4096];
-    let length = file.read_at(&mut buffer, 0).unwrap_or(0);
-    String::from_utf8_lossy(&buffer[..length]).into_owned()
-}
-
-/// Looks at every process below this one, and at what they keep in files of memory: `scratch` is the file
-/// system of the workspace, whose use is known as a whole.
+/// Looks at every process below this one but those that are `ours`, and at what they keep in files of memory: `scratch` is
+/// the file system of the workspace, whose use is known as a whole.
 ///
-/// Pages that a process and its forks share are counted for each of them, which is quick and too much. When that is more
-/// than `enough`, the kernel is asked for each process's own part.
-pub(crate) fn sample(scratch: &Tree, keeper: Option<Pid>, enough: u64) -> Sample {
-    let quick = sample_by(scratch, keeper, |_, status| kib(status, "RssAnon:"));
-    if quick.memory_bytes <= enough {
-        return quick;
-    }
-    sample_by(scratch, keeper, |pid, status| {
-        let shared = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
-        // One that cannot be asked, or is gone meanwhile, has what it seemed to have.
-        shared.map_or_else(|| kib(status, "RssAnon:"), |text| kib(&text, "Pss_Anon:"))
-    })
-}
-
-/// A number of kibibytes behind a key, in bytes.
-fn kib(text: &str, key: &str) -> u64 {
-    jail::cgroup::keyed(&text.replace(" kB", ""), key).unwrap_or(0) * 1024
-}
-
-fn sample_by(scratch: &Tree, keeper: Option<Pid>, anonymous: impl Fn(u32, &str) -> u64) -> Sample {
-    let keeper = keeper.map(|pid| pid.as_raw_nonzero().get() as u32);
+/// Pages that a process and its forks share are counted for each of them, which is quick and too much.
+pub(crate) fn sample(scratch: &Tree, ours: [Option<Pid>; 2]) -> Sample {
     let mut sample = Sample::default();
     let mut shared = 0;
     let mut nameless = HashMap::new();
-    for pid in crate::ground::descendants(std::process::id()).into_iter().filter(|pid| Some(*pid) != keeper) {
+    for pid in others_than(ours) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         sample.processes += jail::cgroup::keyed(&status, "Threads:").unwrap_or(0);
-        sample.memory_bytes += anonymous(pid, &status);
+        sample.anonymous_bytes += kib(&status, "RssAnon:");
         shared = kib(&status, "RssShmem:").max(shared);
         for fd in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             // Files without a name live in memory, unless they are on the workspace's own file system.
@@ -205,8 +287,34 @@ fn sample_by(scratch: &Tree, keeper: Option<Pid>, anonymous: impl Fn(u32, &str) 
     let files: u64 = nameless.values().sum();
     // Pages several processes map are counted once, as the largest share any of them has, or as the files
     // and segments they belong to.
-    sample.memory_bytes += shared.max(files + segments()) + scratch.used();
+    sample.shared_bytes = shared.max(files + segments());
+    sample.scratch_bytes = scratch.used();
     sample
+}
+
+/// Has everybody but who is ours, and whoever they start from now on, be as nice to others as one can be. Who is nice
+/// already, or may not be asked by us, stays as he is.
+pub(crate) fn make_nice(ours: [Option<Pid>; 2]) {
+    const NICEST: i32 = 19;
+    for pid in others_than(ours) {
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let name = task.file_name();
+            if let Some(task) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) {
+                let _ = rustix::process::setpriority_process(Some(task), NICEST);
+            }
+        }
+    }
+}
+
+/// Every process below this one, without those that are ours.
+fn others_than(ours: [Option<Pid>; 2]) -> impl Iterator<Item = u32> {
+    let ours = ours.map(|pid| pid.map(number));
+    descendants(std::process::id()).into_iter().filter(move |pid| !ours.contains(&Some(*pid)))
+}
+
+/// A number of kibibytes behind a key, in bytes.
+pub(crate) fn kib(text: &str, key: &str) -> u64 {
+    jail::cgroup::keyed(&text.replace(" kB", ""), key).unwrap_or(0) * 1024
 }
 
 /// Resident bytes of System V shared memory in this ipc namespace, attached or not: column 15 of each line.
@@ -219,7 +327,7 @@ fn segments() -> u64 {
 /// CPU time of processes that were not waited for yet.
 fn living_cpu_us() -> u64 {
     let of = |pid| cpu_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
-    crate::ground::descendants(std::process::id()).into_iter().filter_map(of).sum()
+    descendants(std::process::id()).into_iter().filter_map(of).sum()
 }
 
 /// User and system time in a stat line, its own and of children it has waited for: fields 14 to 17.

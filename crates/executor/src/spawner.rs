@@ -4,18 +4,27 @@
 //! boxes with it.
 
 use jail::enter::{Blank, JailBox, Lines, Workshop};
-use jail::spec::JailSpec;
-use jail::{JailError, SingleThreaded};
+use jail::spec::{JailSpec, MOST_SEATS, Seats};
+use jail::{JailError, SingleThreaded, sys};
 use protocol::spawner::{Order, Reply, pack, unpack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 
-pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd) -> Result<(), String> {
+/// What becomes of a copy of an interpreter on the host.
+type Branch = fn(&str) -> !;
+
+pub(crate) fn run(
+    proof: SingleThreaded,
+    socket: &OwnedFd,
+    branch: Option<Branch>,
+    begins_ahead: bool,
+) -> Result<(), String> {
     // A signal from the terminal is for the engine to act upon.
     let _ = rustix::process::setsid();
     if rustix::process::geteuid().is_root() {
@@ -27,7 +36,10 @@ pub(crate) fn run(proof: SingleThreaded, socket: &OwnedFd) -> Result<(), String>
     let workshop = Workshop::open(proof, rustix::process::getppid(), crate::init);
     let mut spawner = Spawner {
         workshop,
+        branch,
+        branches: Vec::new(),
         boxes: HashMap::new(),
+        begins_ahead,
         ahead: None,
         expected: None,
         doomed: Vec::new(),
@@ -41,7 +53,11 @@ const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 struct Spawner {
     workshop: Workshop,
+    branch: Option<Branch>,
+    /// Copies of us that load more, until they have ended. They take their orders from the engine, not from us.
+    branches: Vec<OwnedFd>,
     boxes: HashMap<String, JailBox>,
+    begins_ahead: bool,
     /// Begun before anybody asked for it, once there was nothing else to do.
     ahead: Option<Blank>,
     /// What it will be like.
@@ -92,6 +108,7 @@ impl Spawner {
         loop {
             let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
             fds.extend(self.dying.iter().map(|jail_box| PollFd::new(&jail_box.pidfd, PollFlags::IN)));
+            fds.extend(self.branches.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
             let may_begin = self.ahead.is_none() && self.expected.is_some();
             match poll(&mut fds, may_begin.then_some(&IDLE)) {
                 Ok(0) => {
@@ -104,6 +121,11 @@ impl Spawner {
             }
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             // From the end, so that what is removed does not shift what is still to be looked at.
+            let first = 1 + self.dying.len();
+            for index in (0..self.branches.len()).rev().filter(|index| ready[first + index]) {
+                let ended = self.branches.swap_remove(index);
+                let _ = waitid(WaitId::PidFd(ended.as_fd()), WaitIdOptions::EXITED);
+            }
             for index in (0..self.dying.len()).rev().filter(|index| ready[index + 1]) {
                 // What cannot be removed now is swept by the next spawner.
                 let _ = self.dying.swap_remove(index).bury();
@@ -116,7 +138,7 @@ impl Spawner {
 
     fn obey(&mut self, order: Order, lines: Vec<OwnedFd>) -> Reply {
         match order {
-            Order::Make { spec } => match understood(lines) {
+            Order::Make { spec } => match understood(lines, spec.seats.as_ref()) {
                 Some(lines) => self.make(&spec, lines),
                 None => failed(&spec.id, Errno::BADF),
             },
@@ -139,6 +161,26 @@ impl Spawner {
                 }
                 None => Reply::Unknown,
             },
+            Order::Branch { load } => match (self.branch, lines.into_iter().next()) {
+                (Some(branch), Some(socket)) => self.branch_off(branch, &load, &socket),
+                _ => failed("branch", Errno::INVAL),
+            },
+        }
+    }
+
+    fn branch_off(&mut self, branch: Branch, load: &str, socket: &OwnedFd) -> Reply {
+        match self.workshop.fork_plain() {
+            Ok(Some((_, pidfd))) => {
+                self.branches.push(pidfd);
+                Reply::Branched
+            }
+            // Everything else we hold is ours: boxes, their cgroups and ids, and above all the way to the engine, which
+            // would not notice our end while somebody else has it.
+            Ok(None) => match sys::copy_fd(socket.as_fd(), 0, false).and_then(|()| sys::close_from(3)) {
+                Ok(()) => branch(load),
+                Err(_) => sys::exit_now(1),
+            },
+            Err(error) => Reply::Failed { error },
         }
     }
 
@@ -150,7 +192,7 @@ impl Spawner {
             Ok(jail_box) => {
                 let layers = jail_box.layers.clone();
                 self.boxes.insert(spec.id.clone(), jail_box);
-                self.expected = Some(spec.clone());
+                self.expected = self.begins_ahead.then(|| spec.clone());
                 Reply::Made { layers }
             }
             Err(error) => Reply::Failed { error },
@@ -179,14 +221,17 @@ impl Spawner {
     }
 }
 
-/// A control stream, and beside it three streams of a program or none.
-fn understood(fds: Vec<OwnedFd>) -> Option<Lines> {
+/// A control stream, and beside it one for each seat, or three streams of a program, or none.
+fn understood(fds: Vec<OwnedFd>, seats: Option<&Seats>) -> Option<Lines> {
     let mut fds = fds.into_iter();
     let control = fds.next()?;
     let streams: Vec<OwnedFd> = fds.collect();
-    match streams.len() {
-        0 => Some(control.into()),
-        _ => Some(Lines { control, program: Some(streams.try_into().ok()?) }),
+    match (streams.len(), seats) {
+        (count, Some(seats)) => {
+            (count == seats.count as usize).then_some(Lines { control, program: None, seats: streams })
+        }
+        (0, None) => Some(control.into()),
+        (_, None) => Some(Lines { control, program: Some(streams.try_into().ok()?), seats: Vec::new() }),
     }
 }
 
@@ -226,7 +271,7 @@ impl Inbox {
 }
 
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1 + MOST_SEATS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(buffer)];
     let message = recvmsg(socket.as_fd(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;

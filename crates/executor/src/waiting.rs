@@ -7,10 +7,9 @@ use crate::ground::Ground;
 use crate::meters::Reading;
 use crate::watch::{program, stage};
 use jail::beneath::{PlainPath, Tree};
-use protocol::{Errand, FromHost, Parked, Reader};
-use rustix::buffer::spare_capacity;
+use protocol::{Errand, Parked};
 use rustix::fd::OwnedFd;
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PIPE_BUF, PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitStatus};
 
 #[derive(Default)]
@@ -21,6 +20,8 @@ pub(crate) struct Waiting {
     /// Its workspace, and what was used before its errand.
     pub(crate) settled: Option<(Tree, Reading)>,
     letterbox: Option<OwnedFd>,
+    /// Whether somebody else looks for its end.
+    pub(crate) unwatched: bool,
 }
 
 impl Waiting {
@@ -57,13 +58,8 @@ impl Waiting {
 
     /// The order that lies in the letterbox, if one does.
     pub(crate) fn letter(&mut self) -> Option<Errand> {
-        let mut bytes = Vec::with_capacity(rustix::pipe::PIPE_BUF);
-        rustix::io::read(self.letterbox.as_ref()?, spare_capacity(&mut bytes)).ok()?;
-        let mut reader = Reader::default();
-        reader.push(&bytes);
-        match reader.next_frame().ok()??.message().ok()? {
-            FromHost::Follow(errand) => Some(errand),
-            _ => None,
-        }
+        let mut bytes = [0; PIPE_BUF];
+        let length = rustix::io::read(self.letterbox.as_ref()?, &mut bytes).ok()?;
+        Errand::open(&bytes[..length])
     }
 }

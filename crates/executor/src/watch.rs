@@ -1,13 +1,14 @@
 //! Watches one step: passes its streams on, and ends it when a limit is reached.
 //!
 //! One poll over everything that can happen; time-outs only for what will happen by the clock, so that an
-//! idle program costs nothing.
+//! idle program costs next to nothing.
 
 use crate::control::Control;
 use crate::ground::Ground;
 use crate::job::{clear, reap};
-use crate::meters::{Reading, Sample, sample};
+use crate::meters::{Peak, Reading, Sample, Weight, make_nice, sample};
 use crate::pipes::{Input, Output};
+use crate::survey::{Answer, Survey};
 use jail::JailError;
 use jail::beneath::Tree;
 use jail::job::{Program, Stage};
@@ -20,8 +21,22 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
+/// CPU time for which a program has as much of the processors as anybody. Whoever begins after that is not kept waiting
+/// by it, and whoever was kept waiting still has all of it.
+const SHORT: Duration = Duration::from_millis(20);
+/// When it is first looked what a program should weigh. Looks become rarer.
+const WEIGHED_AFTER: Duration = Duration::from_millis(10);
+/// But not rarer than this.
+const WEIGHED_EVERY: Duration = Duration::from_secs(1);
 /// How often processes are looked at where no cgroup counts them.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+/// How long one look may take.
+const LOOK: Duration = Duration::from_millis(10);
+/// The same when nothing is left to be watched.
+const LAST_LOOK: Duration = Duration::from_millis(200);
+/// More than this many processes and threads are a crowd: where nothing else weighs them, they are made as nice as a
+/// fraction of one, so that they keep neither us nor others from the processors.
+const CROWD: u64 = 16;
 /// How long a paused job sleeps when nobody says anything.
 const PAUSED: Duration = Duration::from_secs(3600);
 /// Shortest time between two looks at the CPU meter.
@@ -38,8 +53,15 @@ pub(crate) struct Watch<'a, G: Ground> {
     paused: Option<Instant>,
     next_cpu: Instant,
     next_sample: Option<Instant>,
-    most: Sample,
-    last: Sample,
+    /// When to see next what it should weigh, and how long to wait after that.
+    next_weighing: Option<(Instant, Duration)>,
+    peak: Peak,
+    /// Processes at the last look.
+    processes: u64,
+    /// Who is asked what they have of their own, while that is not known.
+    survey: Option<Survey>,
+    /// How many were made nice; whoever they start is so by birth.
+    nice: u64,
     input: Input,
     written: Written,
     sequence: u64,
@@ -54,6 +76,7 @@ impl<'a, G: Ground> Watch<'a, G> {
         scratch: &'a Tree,
         (began, before): (Instant, Reading),
     ) -> Self {
+        ground.meters().weigh(Weight::Usual);
         Watch {
             ground,
             limits,
@@ -64,8 +87,11 @@ impl<'a, G: Ground> Watch<'a, G> {
             paused: None,
             next_cpu: began,
             next_sample: ground.meters().must_sample().then_some(began),
-            most: Sample::default(),
-            last: Sample::default(),
+            next_weighing: ground.meters().has_weight().then_some((began + WEIGHED_AFTER, WEIGHED_AFTER)),
+            peak: Peak::default(),
+            processes: 0,
+            survey: None,
+            nice: 0,
             input: Input::default(),
             written: Written::default(),
             sequence: 0,
@@ -73,9 +99,9 @@ impl<'a, G: Ground> Watch<'a, G> {
         }
     }
 
-    /// The largest sample, where sampling was needed.
-    pub(crate) fn sampled(&self) -> Option<Sample> {
-        self.next_sample.map(|_| self.most)
+    /// The most that was seen at once, where nobody else counts.
+    pub(crate) fn sampled(&self) -> Option<Peak> {
+        self.next_sample.map(|_| self.peak)
     }
 
     pub(crate) fn written(&self) -> Written {
@@ -108,7 +134,9 @@ impl<'a, G: Ground> Watch<'a, G> {
         };
         control.tell(&FromExecutor::Started { step: index });
         let ending = self.follow(control, running, &mut out, &mut err);
+        self.give_way(&ending);
         clear(self.ground, self.signals);
+        self.ground.meters().nobody_is_left();
         self.drain(control, &mut out, &mut err);
         self.written = Written { stdout: out.written, stderr: err.written };
         ending
@@ -123,6 +151,7 @@ impl<'a, G: Ground> Watch<'a, G> {
                 self.follow(control, running, &mut Output::none(), &mut Output::none())
             }
         };
+        self.give_way(&ending);
         clear(self.ground, self.signals);
         crate::launcher::failure().map_or(ending, |error| Ending::StartFailed { error })
     }
@@ -165,6 +194,25 @@ impl<'a, G: Ground> Watch<'a, G> {
         }
     }
 
+    /// What had to be ended may leave the kernel a lot to clean up, at the cost of whoever left it.
+    fn give_way(&self, ending: &Ending) {
+        if !matches!(ending, Ending::Exited { .. }) {
+            self.ground.meters().weigh(Weight::Sixteenth);
+        }
+    }
+
+    /// What takes long gives way to what may be short, and what wants more processes than it may have to everybody.
+    fn weigh(&mut self) {
+        let meters = self.ground.meters();
+        let used = meters.cpu_us().saturating_sub(self.before.cpu_us);
+        if meters.refused_processes(&self.before) {
+            self.next_weighing = None;
+            meters.weigh(Weight::Sixteenth);
+        } else if Duration::from_micros(used) >= SHORT {
+            meters.weigh(Weight::Quarter);
+        }
+    }
+
     /// What the clock decides: time, CPU time and, where they are sampled, memory and processes.
     fn by_the_clock(&mut self, now: Instant) -> Option<Ending> {
         if self.paused.is_some() {
@@ -187,9 +235,13 @@ impl<'a, G: Ground> Watch<'a, G> {
             self.next_cpu =
                 now + Duration::from_micros(budget.saturating_sub(used) * 1000 / rate).max(CPU_EVERY);
         }
+        if let Some((_, wait)) = self.next_weighing.filter(|(at, _)| now >= *at) {
+            self.next_weighing = Some((now + wait, (wait * 2).min(WEIGHED_EVERY)));
+            self.weigh();
+        }
         if self.next_sample.is_some_and(|at| now >= at) {
             self.next_sample = Some(now + SAMPLE_EVERY);
-            if self.look() {
+            if self.look(LOOK) {
                 return Some(Ending::OutOfMemory);
             }
         }
@@ -206,7 +258,8 @@ impl<'a, G: Ground> Watch<'a, G> {
             wake = wake.max(now + CPU_EVERY);
         }
         let sample = self.next_sample.filter(|_| self.paused.is_none());
-        for at in [sample, out.wake(now), err.wake(now)].into_iter().flatten() {
+        let weighing = self.next_weighing.map(|(at, _)| at).filter(|_| self.paused.is_none());
+        for at in [sample, weighing, out.wake(now), err.wake(now)].into_iter().flatten() {
             wake = wake.min(at);
         }
         let behind = control.is_behind();
@@ -260,6 +313,8 @@ impl<'a, G: Ground> Watch<'a, G> {
                 Kind::Control => match control.message(&frame) {
                     Some(FromHost::Cancel) => return true,
                     Some(FromHost::Pause) => {
+                        // It would stop as well, and its time would not.
+                        self.survey = None;
                         self.ground.signal_all(Signal::STOP);
                         self.paused.get_or_insert_with(Instant::now);
                     }
@@ -279,11 +334,38 @@ impl<'a, G: Ground> Watch<'a, G> {
     }
 
     /// Looks at all processes. Whether they use more memory than they may.
-    fn look(&mut self) -> bool {
-        self.last = sample(self.scratch, self.ground.keeper(), self.ground.limits().memory_bytes);
-        self.most.processes = self.most.processes.max(self.last.processes);
-        self.most.memory_bytes = self.most.memory_bytes.max(self.last.memory_bytes);
-        self.last.memory_bytes > self.ground.limits().memory_bytes && !lacks(Mutant::Memory)
+    fn look(&mut self, wait: Duration) -> bool {
+        let meters = self.ground.meters();
+        // One look at the others: whoever of them ends meanwhile must not leave its blame to this one.
+        let others = meters.used_by_others();
+        let most = self.ground.limits().memory_bytes.saturating_sub(others.together);
+        let surveyor = self.survey.as_ref().map(|survey| survey.surveyor);
+        let seems = sample(self.scratch, [self.ground.keeper(), surveyor]);
+        self.processes = seems.processes;
+        self.peak.processes = self.peak.processes.max(seems.processes);
+        if seems.processes > CROWD.max(2 * self.nice) {
+            self.nice = seems.processes;
+            make_nice([self.ground.keeper(), surveyor]);
+        }
+        let known = if seems.memory_bytes() > most { self.survey(seems, wait) } else { Some(seems) };
+        let Some(known) = known else { return false };
+        self.survey = None;
+        let own = meters.own(&known);
+        self.peak.memory_bytes = self.peak.memory_bytes.max(own);
+        // When all use too much together the largest of them ends.
+        known.memory_bytes() > most && own >= others.most && !lacks(Mutant::Memory)
+    }
+
+    /// What processes have that seem to have this, as soon as that is known.
+    fn survey(&mut self, seems: Sample, wait: Duration) -> Option<Sample> {
+        if self.survey.is_none() {
+            self.survey = Survey::begin(self.ground).ok();
+        }
+        match self.survey.as_ref().map_or(Answer::Never, |survey| survey.hear(wait)) {
+            Answer::Bytes(anonymous_bytes) => Some(Sample { anonymous_bytes, ..seems }),
+            Answer::NotYet => None,
+            Answer::Never => Some(seems),
+        }
     }
 
     /// What the kernel says of the program.
@@ -294,10 +376,10 @@ impl<'a, G: Ground> Watch<'a, G> {
         if self.next_sample.is_some() {
             // What it leaves behind may show what it failed of, and so may its own size: it cannot have become
             // much larger than the limit on its data.
-            let over = self.look();
-            self.most.processes = self.most.processes.max(self.last.processes + 1);
+            let over = self.look(LAST_LOOK);
+            self.peak.processes = self.peak.processes.max(self.processes + 1);
             let most = self.ground.limits().memory_bytes;
-            let largest = jail::sys::usage_of_children().largest_rss_bytes;
+            let largest = self.ground.meters().largest_rss_bytes();
             let large = largest > self.before.largest_rss_bytes && largest >= most / 10 * 9;
             if (over || large) && status.exit_status() != Some(0) {
                 return Ending::OutOfMemory;

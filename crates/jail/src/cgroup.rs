@@ -4,16 +4,20 @@
 //! we may write to. Names carry the spawner's pid and start time, so that what a spawner left behind when it
 //! was killed is recognised and removed by the next one.
 
+mod counts;
 mod layout;
 mod v1;
 mod v2;
 
+pub use counts::{COUNTS, Counts, contents, traffic};
 pub use layout::{Layout, Mounted};
 
 use crate::error::{At, JailError, Step};
 use crate::mutant::{Mutant, lacks};
 use crate::spec::{BoxLimits, BoxUsage, CgroupKind};
+use crate::sys;
 use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::process::Pid;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -48,18 +52,32 @@ pub struct MeterFds {
     pub pids_events: Option<OwnedFd>,
     /// Its own `/proc/self/io`, in which the kernel adds up all it has waited for.
     pub io: Option<OwnedFd>,
+    /// Its weight beside others who want the processor, to be written. v1: `cpu.shares`; v2: `cpu.weight`.
+    pub weight: Option<OwnedFd>,
 }
+
+/// How many there are.
+pub(crate) const METERS: usize = 8;
 
 impl MeterFds {
     /// All of them, each at its place.
-    pub(crate) fn into_list(self) -> [Option<OwnedFd>; 7] {
-        [self.oom, self.cpu, self.oom_kills, self.memory_peak, self.pids_peak, self.pids_events, self.io]
+    pub(crate) fn into_list(self) -> [Option<OwnedFd>; METERS] {
+        [
+            self.oom,
+            self.cpu,
+            self.oom_kills,
+            self.memory_peak,
+            self.pids_peak,
+            self.pids_events,
+            self.io,
+            self.weight,
+        ]
     }
 
     /// Takes what [`MeterFds::into_list`] gave.
-    pub(crate) fn from_list(list: [Option<OwnedFd>; 7]) -> MeterFds {
-        let [oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io] = list;
-        MeterFds { oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io }
+    pub(crate) fn from_list(list: [Option<OwnedFd>; METERS]) -> MeterFds {
+        let [oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io, weight] = list;
+        MeterFds { oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io, weight }
     }
 }
 
@@ -126,6 +144,14 @@ impl Cgroup {
         match self {
             Cgroup::V1(group) => group.doors(),
             _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Moves a process into it that should have been cloned there.
+    pub fn admit(&self, pid: Pid) -> Result<(), JailError> {
+        match self {
+            Cgroup::V2(group) => write(group.directory(), "cgroup.procs", &pid.as_raw_nonzero().to_string()),
+            _ => Ok(()),
         }
     }
 
@@ -232,7 +258,7 @@ fn is_orphan(name: &str) -> bool {
 
 /// When a process started, in clock ticks since boot: field 22 of its stat line.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = sys::read_kernel_file(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
@@ -240,13 +266,18 @@ fn write(directory: &Path, file: &str, value: &str) -> Result<(), JailError> {
     std::fs::write(directory.join(file), value).at(Step::Cgroup, file)
 }
 
+fn open_to_write(file: &Path) -> Result<OwnedFd, JailError> {
+    let opened = std::fs::OpenOptions::new().write(true).open(file);
+    opened.map(OwnedFd::from).at(Step::Cgroup, file.display().to_string())
+}
+
 fn read_number(directory: &Path, file: &str) -> Option<u64> {
-    std::fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
+    sys::read_kernel_file(directory.join(file)).ok()?.trim().parse().ok()
 }
 
 /// The number behind `key` in a file of `key number` lines.
 fn read_keyed(directory: &Path, file: &str, key: &str) -> Option<u64> {
-    keyed(&std::fs::read_to_string(directory.join(file)).ok()?, key)
+    keyed(&sys::read_kernel_file(directory.join(file)).ok()?, key)
 }
 
 /// The number behind `key` in text of `key number` lines.

@@ -15,7 +15,7 @@ mod climb;
 mod gate;
 mod janitor;
 
-pub use climb::Landed;
+pub use climb::{Landed, Post};
 pub use janitor::Janitor;
 
 use crate::SingleThreaded;
@@ -26,12 +26,14 @@ use crate::mutant::{Mutant, lacks};
 use crate::spec::{BoxUsage, JailSpec, Layer, Layers, Network};
 use crate::sys::{self, Forked};
 use climb::{Climber, Inherited, understand};
-use gate::{Carried, Gate};
+use gate::{Carried, Gate, Load};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 use std::cell::OnceCell;
 
 /// A box that stands: PID 1 is the executor, waiting on its control stream.
@@ -81,11 +83,13 @@ pub struct Lines {
     pub control: OwnedFd,
     /// Standard input, output and error of a program that shall wait in the box for what it has to do.
     pub program: Option<[OwnedFd; 3]>,
+    /// The streams to its seats.
+    pub seats: Vec<OwnedFd>,
 }
 
 impl From<OwnedFd> for Lines {
     fn from(control: OwnedFd) -> Lines {
-        Lines { control, program: None }
+        Lines { control, program: None, seats: Vec::new() }
     }
 }
 
@@ -97,6 +101,8 @@ pub struct Blank {
     gate: Gate,
     report: OwnedFd,
     cgroup: Cgroup,
+    /// What its cgroup will be called, and who may be moved out of its way, where that is left for later.
+    unplanned: Option<(u64, Vec<Pid>)>,
     /// Why nothing counts it, where nothing does.
     uncounted: Option<String>,
     identity: Identity,
@@ -108,12 +114,13 @@ impl Blank {
     /// Whether it can become what `spec` wants.
     pub fn suits(&self, spec: &JailSpec) -> bool {
         let Some(furnished) = &self.furnished else { return self.network == spec.network };
-        // Limits, profile, name and further directories are settled at the end.
+        // Limits, profile, name, seats and further directories are settled at the end.
         let settled = JailSpec {
             id: spec.id.clone(),
             limits: spec.limits,
             profile: spec.profile,
             host_dirs: spec.host_dirs.clone(),
+            seats: spec.seats.clone(),
             ..furnished.clone()
         };
         settled == *spec && spec.host_dirs.starts_with(&furnished.host_dirs)
@@ -128,23 +135,39 @@ impl Blank {
 
     /// Lets it build its file system. Does not wait for it.
     pub fn furnish(&mut self, spec: &JailSpec) -> Result<(), JailError> {
+        match self.unplanned {
+            Some(_) => self.gate.send(spec, None, &[])?,
+            None => self.gate.send(spec, Some(self.cgroup.kind()), &self.doors(spec)?)?,
+        }
+        self.furnished = Some(spec.clone());
+        Ok(())
+    }
+
+    /// What it enters its cgroup by.
+    fn doors(&self, spec: &JailSpec) -> Result<Load, JailError> {
         if let (Some(why), true) = (&self.uncounted, self.identity.two_ids()) {
             // Root with no cgroup is a misconfigured host, not a plain user's fate.
             if !spec.allow_weaker.contains(&Layer::Cgroup) {
                 return Err(JailError::new(Step::Cgroup, why.clone(), Errno::ACCESS));
             }
         }
-        let mut carried = Vec::new();
-        for (place, meter) in self.cgroup.meters()?.into_list().into_iter().enumerate() {
-            carried.extend(meter.map(|fd| (Carried::Meter(place), fd)));
-        }
-        carried.extend(self.cgroup.doors()?.into_iter().map(|fd| (Carried::Door, fd)));
+        let mut doors: Vec<_> = self.cgroup.doors()?.into_iter().map(|fd| (Carried::Door, fd)).collect();
         if let Some((into, out_of)) = self.cgroup.rate_doors()? {
-            carried.extend([(Carried::RateDoor, into), (Carried::WayBack, out_of)]);
+            doors.extend([(Carried::RateDoor, into), (Carried::WayBack, out_of)]);
         }
-        self.gate.send(spec, self.cgroup.kind(), &carried)?;
-        self.furnished = Some(spec.clone());
-        Ok(())
+        Ok(doors)
+    }
+
+    /// Makes the cgroup that was left for later. What it is entered by.
+    fn plan(&mut self, spec: &JailSpec) -> Result<Load, JailError> {
+        let Some((serial, movable)) = self.unplanned.take() else { return Ok(Vec::new()) };
+        let layout = Layout::detect(&movable);
+        self.uncounted = layout.trouble();
+        self.cgroup = Cgroup::plan(&layout, serial)?;
+        self.cgroup.make()?;
+        // Where it looked as if there were no unified hierarchy.
+        self.cgroup.admit(self.pid)?;
+        self.doors(spec)
     }
 
     /// Makes it the box that `spec` wants, with a PID 1 that talks on these lines. Does not wait for it.
@@ -165,27 +188,37 @@ impl Blank {
         if self.furnished.is_none() {
             self.furnish(spec)?;
         }
+        let mut carried = self.plan(spec)?;
         self.cgroup.limit(&spec.limits)?;
-        let mut carried = vec![(Carried::Control, lines.control)];
+        carried.push((Carried::Control, lines.control));
         carried.extend(lines.program.into_iter().flatten().map(|fd| (Carried::Stream, fd)));
-        self.gate.send(spec, self.cgroup.kind(), &carried)
+        carried.extend(lines.seats.into_iter().map(|fd| (Carried::Seat, fd)));
+        for (place, meter) in self.cgroup.meters()?.into_list().into_iter().enumerate() {
+            carried.extend(meter.map(|fd| (Carried::Meter(place), fd)));
+        }
+        self.gate.send(spec, Some(self.cgroup.kind()), &carried)
     }
 
     /// What it reports: that it stands, with or without overlays, or what broke.
     fn hear(&self) -> Result<bool, JailError> {
-        let mut report = Vec::new();
-        let mut buffer = [0; 1024];
-        loop {
-            match rustix::io::read(&self.report, &mut buffer) {
-                Ok(0) => return understand(&report),
-                Ok(length) => report.extend_from_slice(&buffer[..length]),
-                // Somebody else who waits for it has made it so.
-                Err(Errno::AGAIN) => {
-                    let _ = poll(&mut [PollFd::new(&self.report, PollFlags::IN)], None);
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(JailError::new(Step::Namespaces, "report", errno)),
+        hear(&self.report)
+    }
+}
+
+/// Waits for a report, and understands it.
+fn hear(from: &OwnedFd) -> Result<bool, JailError> {
+    let mut report = Vec::new();
+    let mut buffer = [0; 1024];
+    loop {
+        match rustix::io::read(from, &mut buffer) {
+            Ok(0) => return understand(&report),
+            Ok(length) => report.extend_from_slice(&buffer[..length]),
+            // Somebody else who waits for it has made it so.
+            Err(Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(from, PollFlags::IN)], None);
             }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(JailError::new(Step::Namespaces, "report", errno)),
         }
     }
 }
@@ -236,6 +269,7 @@ pub struct Workshop {
     layout: OnceCell<Layout>,
     serial: u64,
     forgets: bool,
+    hurries: bool,
     nice: i32,
     init: fn(Landed) -> i32,
 }
@@ -246,12 +280,32 @@ impl Workshop {
     pub fn open(proof: SingleThreaded, company: Option<Pid>, init: fn(Landed) -> i32) -> Workshop {
         let movable: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(company).collect();
         let nice = rustix::process::getpriority_process(None).unwrap_or(0);
-        Workshop { proof, movable, layout: OnceCell::new(), serial: 0, forgets: false, nice, init }
+        let layout = OnceCell::new();
+        Workshop { proof, movable, layout, serial: 0, forgets: false, hurries: false, nice, init }
+    }
+
+    /// Begins boxes with as little as possible: what it takes to count one is found out when it is finished.
+    pub fn in_a_hurry(self) -> Workshop {
+        Workshop { hurries: true, ..self }
     }
 
     /// Keeps our environment from boxes, for somebody who has one that they must not see.
     pub fn with_secrets(self) -> Workshop {
         Workshop { forgets: true, ..self }
+    }
+
+    /// Forks somebody who is no box but goes on as we do. `None` in the new process, which holds all that we hold and
+    /// has to let go of it. What has to be settled about where we are is settled before.
+    pub fn fork_plain(&self) -> Result<Option<(Pid, OwnedFd)>, JailError> {
+        self.layout();
+        match sys::fork(&self.proof).at(Step::Namespaces, "fork")? {
+            None => Ok(None),
+            // It cannot be anybody else's id before we have waited for it.
+            Some(pid) => {
+                let pidfd = pidfd_open(pid, PidfdFlags::empty()).at(Step::Namespaces, "pidfd")?;
+                Ok(Some((pid, pidfd)))
+            }
+        }
     }
 
     /// Removes what spawners left behind that were killed.
@@ -332,10 +386,11 @@ impl Workshop {
         if let Some(processors) = processors {
             sys::run_elsewhere(pid, processors);
         }
-        let cgroup = match before {
-            Some(cgroup) => cgroup,
+        let (cgroup, unplanned) = match before {
+            Some(cgroup) => (cgroup, None),
+            None if self.hurries => (Cgroup::None, Some((self.serial, self.movable.clone()))),
             None => match self.layout().mounted {
-                Mounted::V1(_) | Mounted::None(_) => Cgroup::plan(self.layout(), self.serial)?,
+                Mounted::V1(_) | Mounted::None(_) => (Cgroup::plan(self.layout(), self.serial)?, None),
                 // It did not look like that. Now we know, so the next one is born into its cgroup.
                 Mounted::V2(_) => {
                     let _ = pidfd_send_signal(&pidfd, Signal::KILL);
@@ -344,16 +399,14 @@ impl Workshop {
                 }
             },
         };
-        let uncounted = match &self.layout().mounted {
-            Mounted::None(why) => Some(why.clone()),
-            _ => None,
-        };
+        let uncounted = self.layout.get().and_then(Layout::trouble);
         Ok(Blank {
             pid,
             pidfd,
             gate,
             report: report_out,
             cgroup,
+            unplanned,
             uncounted,
             identity,
             network,
@@ -387,5 +440,6 @@ fn layers(spec: &JailSpec, blank: &Blank, overlay: bool) -> Layers {
         overlay,
         network: spec.network,
         degraded,
+        seats: spec.seats.as_ref().map_or(0, |seats| seats.count),
     }
 }

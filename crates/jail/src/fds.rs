@@ -3,7 +3,7 @@
 use crate::error::{At, JailError, Step};
 use crate::mutant::{Mutant, lacks};
 use crate::sys;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
 
 /// Makes `keep[i]` descriptor number `i`, then those of `until_exec`, and closes every other one.
 ///
@@ -19,12 +19,14 @@ pub fn exactly(keep: Vec<OwnedFd>, until_exec: Vec<OwnedFd>) -> Result<Vec<Owned
         .map(|fd| sys::duplicate_above(fd.as_fd(), all))
         .collect::<Result<Vec<_>, _>>()
         .at(Step::Descriptors, "duplicate")?;
-    // Closes the originals, all of which have a copy out of the way now.
-    drop(sources);
     for (number, fd) in (0..).zip(&moved) {
         sys::copy_fd(fd.as_fd(), number, number >= kept).at(Step::Descriptors, "place")?;
     }
-    drop(moved);
+    // Each of the originals, and of their copies out of the way, has been replaced by now or is closed with the rest:
+    // one call for all of them.
+    for fd in sources.into_iter().chain(moved) {
+        let _ = fd.into_raw_fd();
+    }
     sys::close_from(all as u32).at(Step::Descriptors, "close the rest")?;
     Ok((kept..all).filter_map(sys::inherited).collect())
 }

@@ -127,6 +127,11 @@ impl Ready {
         }
     }
 
+    /// Makes a copy of this process with all it may do. `None` in the copy.
+    pub fn copy(&self) -> Result<Option<Pid>, Errno> {
+        sys::fork(&self.proof)
+    }
+
     /// Leaves the keeper behind, who has climbed as far, and is out of the program's sight.
     fn part(&self) -> Result<(), JailError> {
         let keeper = sys::leave_keeper(&self.proof).at(Step::Exec, "keeper")?;

@@ -14,7 +14,7 @@
 
 use crate::error::{At, JailError, Step};
 use crate::mutant::{Mutant, lacks};
-use crate::spec::{HostDir, HostDirMode, JailSpec, Layer, ScratchDir};
+use crate::spec::{HostDir, HostDirMode, JailSpec, Layer, ScratchDir, Seats};
 use crate::sys;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode};
@@ -33,6 +33,7 @@ const SCRATCH: &str = "/tmp/scratch";
 const EMPTY: &str = "/tmp/empty";
 const MASK_FILE: &str = "/tmp/file";
 const MASK_DIR: &str = "/tmp/dir";
+const MEMINFO: &str = "/tmp/meminfo";
 
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
@@ -97,7 +98,7 @@ impl Root {
         let mut root = Root { host_dirs: 0, overlay };
         root.add(spec, &spec.host_dirs, &sources.host_dirs, user)?;
         for (index, dir) in spec.scratch.iter().enumerate() {
-            scratch_dir(index, dir, user)?;
+            scratch_dir(&index.to_string(), dir, user)?;
         }
         if lacks(Mutant::Devices) {
             mount_bind_recursive("/dev", inside("/dev")).at(Step::Mounts, "/dev")?;
@@ -116,10 +117,8 @@ impl Root {
         let options = options(&scratch_options(spec), SCRATCH)?;
         mount_remount(SCRATCH, flags, options.as_c_str()).at(Step::Mounts, "scratch")?;
         if !spec.proc_pids_only {
-            let meminfo = format!("{BASE}/meminfo");
-            std::fs::write(&meminfo, self::meminfo(spec.limits.memory_bytes)).at(Step::Mounts, "meminfo")?;
-            let flags = RDONLY | NOSUID | NODEV | NOEXEC;
-            attach(&detach(Path::new(&meminfo), false)?, &inside("/proc/meminfo"), flags)?;
+            std::fs::write(MEMINFO, meminfo(spec.limits.memory_bytes)).at(Step::Mounts, "meminfo")?;
+            show_meminfo()?;
         }
         self.add(spec, added, &open_dirs(spec, added)?, user)
     }
@@ -150,6 +149,19 @@ impl Root {
         }
         Ok(())
     }
+}
+
+/// Gives a seat a `/proc` of its own processes, and the directories that each seat has for itself. For PID 1 of the seat,
+/// in a mount namespace of its own, before the root is entered.
+pub fn take_seat(spec: &JailSpec, seats: &Seats, seat: usize, user: u32) -> Result<(), JailError> {
+    unmount(inside("/proc"), UnmountFlags::DETACH).at(Step::Mounts, "/proc of the box")?;
+    proc(spec)?;
+    if !spec.proc_pids_only {
+        show_meminfo()?;
+    }
+    let own = spec.scratch.iter().enumerate().filter(|(_, dir)| seats.own.contains(&dir.target));
+    own.map(|(index, dir)| (format!("{index}-{seat}"), dir))
+        .try_for_each(|(name, dir)| scratch_dir(&name, dir, user))
 }
 
 fn scratch_options(spec: &JailSpec) -> String {
@@ -202,8 +214,8 @@ fn read_only(spec: &JailSpec, lower: &str, target: &str) -> Result<bool, JailErr
     }
 }
 
-fn scratch_dir(index: usize, dir: &ScratchDir, user: u32) -> Result<(), JailError> {
-    let own = format!("{SCRATCH}/{index}");
+fn scratch_dir(name: &str, dir: &ScratchDir, user: u32) -> Result<(), JailError> {
+    let own = format!("{SCRATCH}/{name}");
     make_dir(&own, 0o755)?;
     rustix::fs::chmod(own.as_str(), Mode::from_raw_mode(dir.mode)).at(Step::Mounts, "scratch")?;
     rustix::fs::chown(own.as_str(), Some(uid(user)), Some(gid(user))).at(Step::Mounts, "scratch")?;
@@ -250,6 +262,11 @@ fn cover(path: &str) -> Result<(), JailError> {
         Err(Errno::NOENT) => Ok(()),
         done => done.at(Step::Mounts, path),
     }
+}
+
+fn show_meminfo() -> Result<(), JailError> {
+    let flags = RDONLY | NOSUID | NODEV | NOEXEC;
+    attach(&detach(Path::new(MEMINFO), false)?, &inside("/proc/meminfo"), flags)
 }
 
 /// What a machine with just this much memory would say, so that runtimes size themselves by the limit.

@@ -3,7 +3,8 @@
 use crate::error::{At, JailError, Step};
 use crate::mutant::{Mutant, lacks};
 use crate::spec::{BoxLimits, CgroupKind};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::sys;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Applies the limits of user code to this process and all it will start.
 pub fn of_user_code(limits: &BoxLimits, cgroup: CgroupKind, two_ids: bool) -> Result<(), JailError> {
@@ -53,7 +54,7 @@ pub fn cpu_time(seconds: u64) -> Result<(), JailError> {
 
 /// Lowers a limit to `value`, or to what this process may have at most.
 fn set(resource: Resource, value: u64, subject: &str) -> Result<(), JailError> {
-    let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let most = sys::most_of(resource).at(Step::Rlimits, subject)?;
     let value = Some(value.min(most));
     setrlimit(resource, Rlimit { current: value, maximum: value }).at(Step::Rlimits, subject)
 }

@@ -33,7 +33,22 @@ pub struct JailSpec {
     pub limits: BoxLimits,
     /// Layers whose absence the operator accepts; everything else missing is a refusal.
     pub allow_weaker: Vec<Layer>,
+    /// Its seats, where several jobs shall run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seats: Option<Seats>,
 }
+
+/// Seats of a box: at each one job runs at a time, in namespaces that keep its processes apart from everybody else's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seats {
+    /// How many.
+    pub count: u32,
+    /// Directories of scratch storage that each seat has for itself.
+    pub own: Vec<PathBuf>,
+}
+
+/// Most seats a box can have.
+pub const MOST_SEATS: usize = 16;
 
 /// Bounds of a box as a whole. Zero is not "no limit": every bound is real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -122,6 +137,13 @@ pub struct Layers {
     pub network: Network,
     /// What is weaker than it could be, in words.
     pub degraded: Vec<String>,
+    /// How many seats it has; none where one job runs at a time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seats: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Which kind of cgroup bounds a box.

@@ -2,13 +2,17 @@
 
 mod shared;
 
-pub use shared::{Note, leave_keeper};
+pub use shared::{Note, Others, Tally, leave_keeper};
 
 use crate::SingleThreaded;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Signal};
 use rustix::thread::CpuSet;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The constant in libc is an int, which this value does not fit.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -19,6 +23,14 @@ fn check(result: libc::c_long) -> Result<libc::c_long, Errno> {
 
 fn last_errno() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// What a file of the kernel's says. It has no size, and reading it in small pieces takes longer than what it says is
+/// worth.
+pub fn read_kernel_file(path: impl AsRef<Path>) -> std::io::Result<String> {
+    let mut text = String::with_capacity(4096);
+    std::fs::File::open(path)?.take(u64::MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Which side of a fork this is.
@@ -218,11 +230,38 @@ pub fn child_signals() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Signals whose action is not the default one, a bit each; all of them until somebody has looked.
+static CHANGED_SIGNALS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Finds out which signals have another action than the default one, while there is time: then [`reset_signals`] need
+/// not touch the others. Where `/proc` does not tell, it touches all.
+pub fn look_at_signals(_proof: &SingleThreaded) {
+    let status = read_kernel_file("/proc/self/status").unwrap_or_default();
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    };
+    if let (Some(ignored), Some(caught)) = (set("SigIgn:"), set("SigCgt:")) {
+        CHANGED_SIGNALS.store(ignored | caught, Relaxed);
+    }
+}
+
+/// The most this process may ask for of a resource. Where the kernel does not tell that is an error, for which rustix has
+/// no word.
+pub fn most_of(resource: Resource) -> Result<u64, Errno> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let nothing_new = std::ptr::null::<libc::rlimit64>();
+    // SAFETY: the kernel writes one limit to a place that is large enough, and reads none.
+    check(unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource as u32, nothing_new, &raw mut limit) })?;
+    Ok(limit.rlim_max)
+}
+
 /// Puts every signal back to its default action and unblocks all of them.
 pub fn reset_signals() {
     /// Handler, flags, restorer and mask, as the kernel knows them; all zero is the default action.
     const DEFAULT: [u64; 4] = [0; 4];
-    for signal in 1..=64 {
+    let changed = CHANGED_SIGNALS.load(Relaxed);
+    for signal in (1..=64).filter(|signal| changed & (1 << (signal - 1)) != 0) {
         // By the bare call, because libc keeps two numbers to itself and would leave them as inherited.
         // SAFETY: the kernel reads one action from a place that is large enough; numbers that allow no action
         // answer EINVAL, which changes nothing.
@@ -262,6 +301,7 @@ pub fn hold_endings(hold: bool) {
 pub fn ignore_broken_pipes() {
     // SAFETY: SIG_IGN is a valid action for SIGPIPE.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    CHANGED_SIGNALS.fetch_or(1 << (libc::SIGPIPE - 1), Relaxed);
 }
 
 /// Sends a signal to every process this one may signal, except itself and PID 1.
@@ -362,6 +402,21 @@ pub fn loopback_up() -> Result<(), Errno> {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request)
     }))
     .map(drop)
+}
+
+/// A child that has ended and was not waited for yet, and the resident memory of the largest process it was or has
+/// waited for. It stays to be waited for.
+pub fn ended_child() -> Option<(Pid, u64)> {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: both are plain integers, for which all zeroes is a valid value, and outlive the call. `si_pid` is what the
+    // kernel fills in for a child, and stays zero where there is none.
+    unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let (to, used) = (&raw mut found, &raw mut usage);
+        check(libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, to, flags, used)).ok()?;
+        Pid::from_raw(found.si_pid()).map(|pid| (pid, usage.ru_maxrss as u64 * 1024))
+    }
 }
 
 /// What this process and all children it has waited for have used.

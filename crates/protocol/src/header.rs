@@ -2,7 +2,8 @@
 //!
 //! Eight hexadecimal digits give the length of the rest, which is strings each ended by a NUL: how many
 //! arguments, the arguments, and variables as `NAME=value`. It comes on standard input, before what the program
-//! will read there, so not one byte too many may be taken.
+//! will read there, so not one byte too many may be taken. Before it, a copy of an interpreter is told in the same way
+//! what it shall do while it waits for it: one program, or nothing, and whether anybody waits already.
 
 use std::ffi::CString;
 use std::io::{ErrorKind, Read};
@@ -28,18 +29,48 @@ pub fn header<'a>(
     };
     arguments.for_each(&mut say);
     variables.for_each(|variable| say(variable.as_ref()));
+    measured(&body)
+}
+
+/// What a copy of an interpreter does before it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// A program, or nothing.
+    pub program: String,
+    /// Whether somebody waits for it already: then nothing else is done that only makes what follows faster.
+    pub hurry: bool,
+}
+
+impl Rehearsal {
+    /// Its bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let first = if self.hurry { '!' } else { '.' };
+        measured(format!("{first}{}", self.program).as_bytes())
+    }
+
+    /// Reads exactly one. `None` when the other side hung up before it was complete.
+    pub fn read(from: &mut impl Read) -> Result<Option<Rehearsal>, String> {
+        let Some(body) = read_measured(from)? else { return Ok(None) };
+        match body.split_first() {
+            Some((first @ (b'!' | b'.'), program)) => Ok(Some(Rehearsal {
+                program: String::from_utf8_lossy(program).into_owned(),
+                hurry: *first == b'!',
+            })),
+            _ => Err("a rehearsal does not say whether there is a hurry".into()),
+        }
+    }
+}
+
+fn measured(body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{:08x}", body.len()).into_bytes();
-    bytes.extend(body);
+    bytes.extend_from_slice(body);
     bytes
 }
 
 impl Header {
     /// Reads exactly one. `None` when the other side hung up before it was complete: nobody wants this child.
     pub fn read(from: &mut impl Read) -> Result<Option<Header>, String> {
-        let Some(digits) = exactly(from, 8)? else { return Ok(None) };
-        let length = std::str::from_utf8(&digits).ok().and_then(|text| u32::from_str_radix(text, 16).ok());
-        let length = length.ok_or("the header does not begin with its length")?;
-        let Some(body) = exactly(from, length as usize)? else { return Ok(None) };
+        let Some(body) = read_measured(from)? else { return Ok(None) };
         Header::understand(&body).map(Some).ok_or("the header is not what its length and count say".into())
     }
 
@@ -53,6 +84,12 @@ impl Header {
             .collect::<Option<_>>()?;
         (count > 0 && arguments.len() == count).then_some(Header { arguments, variables })
     }
+}
+
+fn read_measured(from: &mut impl Read) -> Result<Option<Vec<u8>>, String> {
+    let Some(digits) = exactly(from, 8)? else { return Ok(None) };
+    let length = std::str::from_utf8(&digits).ok().and_then(|text| u32::from_str_radix(text, 16).ok());
+    exactly(from, length.ok_or("the header does not begin with its length")? as usize)
 }
 
 /// So many bytes and not one more, or `None` if there are fewer.
@@ -92,6 +129,21 @@ mod tests {
         let heard = read(&bytes).0.unwrap().unwrap();
         let strings = |all: &[&str]| all.iter().map(|text| CString::new(*text).unwrap()).collect::<Vec<_>>();
         assert_eq!(heard, Header { arguments: strings(&arguments), variables: strings(&variables) });
+    }
+
+    #[test]
+    fn a_rehearsal_comes_before_it() {
+        let rehearsal = |program: &str, hurry| Rehearsal { program: program.to_owned(), hurry };
+        let all = [rehearsal("x = '\u{e9}'\n", false), rehearsal("", true)];
+        let bytes = [all[0].bytes(), all[1].bytes(), header(["a"].into_iter(), ["B="].into_iter())].concat();
+        let mut rest = bytes.as_slice();
+        for one in all {
+            assert_eq!(Rehearsal::read(&mut rest), Ok(Some(one)));
+        }
+        assert_eq!(Header::read(&mut rest).unwrap().unwrap().arguments.len(), 1);
+        assert_eq!(Rehearsal::read(&mut rest), Ok(None));
+        assert!(Rehearsal::read(&mut &b"00000000"[..]).is_err());
+        assert!(Rehearsal::read(&mut &b"00000001x"[..]).is_err());
     }
 
     #[test]

@@ -13,12 +13,12 @@ pub mod message;
 pub mod spawner;
 
 pub use frame::{Frame, FrameError, Kind, LONGEST_BODY, Reader};
-pub use header::{Header, header};
+pub use header::{Header, Rehearsal, header};
 pub use message::{
     ASIDE, Artifact, BUILD_STREAM, Collect, Ending, Errand, FileEntry, FileIn, FileKind, FileOp, FileOutcome,
-    FromExecutor, FromHost, Job, JobResult, LONGEST_PIECE, MOST_ENTRIES, Parked, Place, Present, Returned,
-    RunLimits, Step, StepKind, Usage, VALUE, VALUE_STREAM, Written,
+    FromExecutor, FromHost, Job, JobResult, LONGEST_PIECE, MOST_ENTRIES, PARKED_FDS, Parked, Place, Present,
+    Returned, RunLimits, Step, StepKind, Usage, VALUE, VALUE_STREAM, Written,
 };
 
 /// Version of the words. Raised when a message is added; never when a field is.
-pub const GENERATION: u32 = 4;
+pub const GENERATION: u32 = 6;

@@ -53,6 +53,12 @@ pub enum Order {
         /// Which.
         id: String,
     },
+    /// Where this spawner is an interpreter: have a copy of it load more, and be a spawner of its own from then on. The
+    /// socket by which it gets its orders comes along as a descriptor.
+    Branch {
+        /// What it shall load, in words that only interpreters understand.
+        load: String,
+    },
 }
 
 /// From the spawner to the engine, one for each order, in order.
@@ -76,6 +82,8 @@ pub enum Reply {
         /// What it had used in the end.
         usage: BoxUsage,
     },
+    /// The copy is there, and about to load.
+    Branched,
     /// The order could not be carried out.
     Failed {
         /// Which rung broke.

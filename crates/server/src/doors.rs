@@ -1,15 +1,16 @@
 //! All doors, in one place: a new one is one line in `all`.
 
 mod audit;
-mod command;
+pub(crate) mod command;
 mod document;
-mod ended;
+pub(crate) mod ended;
 mod front;
 mod health;
 mod keys;
+mod mcp;
 mod numbers;
 mod pages;
-mod sandboxes;
+pub(crate) mod sandboxes;
 mod se;
 mod v1;
 
@@ -21,7 +22,10 @@ use utoipa_axum::router::OpenApiRouter;
 /// Every route there is, with its layers.
 pub(crate) fn router(state: &State) -> Router {
     let (router, document) = all(state).split_for_parts();
+    let agents = state.mcp();
+    let agents = agents.map(|agents| layers::guarded(mcp::door(state, agents), state).split_for_parts().0);
     let router = router
+        .merge(agents.unwrap_or_default())
         .merge(document::door(document))
         .merge(pages::door())
         .fallback(nothing_here)
@@ -49,7 +53,7 @@ fn all(state: &State) -> OpenApiRouter<State> {
         .merge(guarded(keys::door()))
         .merge(guarded(audit::door()))
         .merge(guarded(v1::door()))
-        .merge(guarded(sandboxes::door()))
+        .merge(guarded(sandboxes::door(state.options().mcp.is_some())))
         .merge(guarded(se::door()))
         .merge(se::open_door())
 }

@@ -28,6 +28,7 @@ mod origin;
 mod pace;
 mod request_id;
 
+pub(crate) use authenticate::token;
 pub(crate) use inflow::BodyError;
 pub(crate) use request_id::RequestId;
 

@@ -36,6 +36,11 @@ pub fn start(level: &str, format: Format, traces: Option<&Traces>) -> Result<(),
     let wrong = || LogError::Level(level.to_owned());
     let filter = EnvFilter::from_str(level).map_err(|_| wrong())?;
     let filter = filter.add_directive(format!("{TARGET}=off").parse().map_err(|_| wrong())?);
+    // It calls it an error when a client goes away before it has its answer. Whoever wants to know can ask for it.
+    let filter = match level.contains("rmcp") {
+        true => filter,
+        false => filter.add_directive("rmcp=off".parse().map_err(|_| wrong())?),
+    };
     let people = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match (format, people) {

@@ -43,6 +43,7 @@ struct Failed {
 struct Shelf {
     language: String,
     set: String,
+    template: String,
 }
 
 type Durations = Family<Asked, Histogram, fn() -> Histogram>;
@@ -205,6 +206,7 @@ impl PoolNumbers {
             let label = Shelf {
                 language: shelf.language.clone().unwrap_or_else(|| "any".to_owned()),
                 set: shelf.set.map_or_else(String::new, |set| set.to_string()),
+                template: shelf.template.clone().unwrap_or_default(),
             };
             self.size.get_or_create(&label).inc_by(number(shelf.depth as u64));
             self.target.get_or_create(&label).inc_by(number(shelf.target as u64));

@@ -1,6 +1,7 @@
 //! What an operator can turn. Plain values, each with a default that is safe.
 
 use crate::KeyLimits;
+use crate::mcp::McpOptions;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -75,6 +76,37 @@ pub struct Options {
     pub webhook_retry_base: Duration,
     /// And never longer than this.
     pub webhook_retry_max: Duration,
+    /// Where documents may be fetched from.
+    pub documents: DocumentOptions,
+    /// What agents find at `/mcp`, if anything.
+    pub mcp: Option<McpOptions>,
+}
+
+/// Where documents may be fetched from, and how much of that is put up with.
+#[derive(Clone, Debug)]
+pub struct DocumentOptions {
+    /// The store that is asked where a caller names none.
+    pub url: Option<String>,
+    /// Others that a caller may name.
+    pub other_urls: Vec<String>,
+    /// What opens the first one. Nobody else is ever sent it.
+    pub token: Option<Secret>,
+    /// How long the documents of one request may take.
+    pub timeout: Duration,
+    /// Longest document.
+    pub max_size: u64,
+}
+
+impl Default for DocumentOptions {
+    fn default() -> DocumentOptions {
+        DocumentOptions {
+            url: None,
+            other_urls: Vec::new(),
+            token: None,
+            timeout: Duration::from_secs(300),
+            max_size: 128 * MIB,
+        }
+    }
 }
 
 impl Default for Options {
@@ -112,6 +144,8 @@ impl Default for Options {
             webhook_attempts: 10,
             webhook_retry_base: Duration::from_secs(1),
             webhook_retry_max: Duration::from_secs(300),
+            documents: DocumentOptions::default(),
+            mcp: Some(McpOptions::default()),
         }
     }
 }

@@ -152,6 +152,15 @@ impl Problem {
         &self.facts.detail
     }
 
+    /// What is wrong, with which field, and what usually helps, in one line.
+    pub fn words(&self) -> String {
+        let Facts { field, detail, hint, .. } = &*self.facts;
+        let field = field.as_ref().filter(|field| !field.is_empty() && !detail.contains(field.as_str()));
+        let field = field.map(|field| format!("`{field}`: ")).unwrap_or_default();
+        let hint = hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+        format!("{field}{detail}{hint}")
+    }
+
     /// The name that stays the same.
     pub fn code(&self) -> &str {
         &self.facts.code

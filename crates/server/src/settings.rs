@@ -17,8 +17,8 @@ mod problem;
 mod value;
 
 pub use catalogue::{
-    Audit, Events, Executions, Isolation, Limits, Log, Metrics, Pool, Retention, Server, Sessions, Settings,
-    State, Storage, Tenants, Tracing, Webhooks, catalogue, find, sections,
+    Audit, Documents, Events, Executions, Isolation, Limits, Log, Mcp, Metrics, Pool, Retention, Server,
+    Sessions, Settings, State, Storage, Tenants, Tracing, Webhooks, catalogue, find, sections,
 };
 pub use founding::{Alias, Unit};
 pub use generate::{Format, generate, reference};

@@ -1,7 +1,9 @@
 //! What every door has at hand.
 
 use crate::audit::Audit;
+use crate::documents::Documents;
 use crate::keys::Keys;
+use crate::mcp::Mcp;
 use crate::metrics::Metrics;
 use crate::{Address, Options, Problem};
 use axum::extract::{FromRef, FromRequestParts};
@@ -10,7 +12,7 @@ use engine::control::ControlPlane;
 use engine::storage::Store;
 use engine::{Engine, Verdict};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, watch};
 
@@ -27,6 +29,8 @@ struct Inner {
     keys: Keys,
     audit: Audit,
     metrics: Metrics,
+    documents: Documents,
+    mcp: OnceLock<Option<Mcp>>,
     verdict: Verdict,
     address: Address,
     started: Instant,
@@ -44,12 +48,15 @@ impl State {
         address: Address,
     ) -> State {
         let metrics = Metrics::new(&verdict);
+        let documents = Documents::new(options.documents.clone());
         State(Arc::new(Inner {
             plane,
             options,
             keys,
             audit,
             metrics,
+            documents,
+            mcp: OnceLock::new(),
             verdict,
             address,
             started: Instant::now(),
@@ -104,6 +111,16 @@ impl State {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.0.documents
+    }
+
+    /// What agents find, if anything. It looks for programs the first time, so it may block then.
+    pub(crate) fn mcp(&self) -> Option<&Mcp> {
+        let made = || self.options().mcp.clone().map(|options| Mcp::new(self.plane().clone(), options));
+        self.0.mcp.get_or_init(made).as_ref()
     }
 
     /// From now on no new work is wanted.

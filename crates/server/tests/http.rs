@@ -9,6 +9,8 @@ mod calling;
 mod ending;
 #[path = "http/events.rs"]
 mod events;
+#[path = "http/frames.rs"]
+mod frames;
 #[path = "http/keys.rs"]
 mod keys;
 #[path = "http/patience.rs"]

@@ -3,8 +3,8 @@
 use crate::finish;
 use crate::program::{self, Expected};
 use crate::python::{Object, Python, Raised};
-use crate::start::{LOCALE, World};
-use protocol::Header;
+use crate::start::{self, LOCALE, World};
+use protocol::{Header, Rehearsal};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write;
@@ -13,24 +13,28 @@ use std::mem::ManuallyDrop;
 /// Tells the engine that everything that could be done ahead is done.
 const READY: u8 = 0x06;
 
-pub(crate) fn live(world: World) -> ! {
-    world.signals.restore();
+pub(crate) fn live(mut world: World) -> ! {
+    world.loaded.signals.restore();
     // SAFETY: the kernel reads up to 16 bytes, which end in a NUL.
     unsafe { libc::prctl(libc::PR_SET_NAME, world.label.as_ptr()) };
     let python = world.python;
     python.after_fork();
-    // Only makes the program faster, and did work in the zygote.
-    let _ = world.rehearsal.run(python);
-    let (main, expected) = match get_ready(&world) {
+    let (Some(mut input), Some(mut output)) = (stream(0), stream(1)) else { fail("no standard streams") };
+    let rehearsal = match Rehearsal::read(&mut *input) {
+        Ok(Some(rehearsal)) => rehearsal,
+        Ok(None) => leave(0),
+        Err(problem) => fail(&problem),
+    };
+    rehearse(&mut world, &rehearsal.program);
+    let (main, expected) = match get_ready(&world, rehearsal.hurry) {
         Ok(ready) => ready,
         Err(Raised) => fail(&python.describe_error()),
     };
-    if let Some(randomness) = world.sqlite {
+    if let Some(randomness) = world.loaded.sqlite {
         // SAFETY: SQLite allows this call: asked for nothing into nowhere, it makes a new state at the next use.
         unsafe { randomness(0, std::ptr::null_mut()) };
     }
 
-    let (Some(mut input), Some(mut output)) = (stream(0), stream(1)) else { fail("no standard streams") };
     if output.write_all(&[READY]).is_err() {
         leave(0);
     }
@@ -43,15 +47,30 @@ pub(crate) fn live(world: World) -> ! {
         fail(&python.describe_error());
     }
     let path = &header.arguments[0];
-    let ending = program::run(python, &world.usual, main, expected, &world.program_name, path);
-    finish::finish(python, world.usual, ending)
+    let usual = world.loaded.usual;
+    let ending = program::run(python, &usual, main, expected, &world.program_name, path);
+    finish::finish(python, usual, ending)
+}
+
+/// Does what somebody wants done in each child, which is as isolated already as the program will be. It only makes the
+/// program faster: what goes wrong with it, the program does not see.
+fn rehearse(world: &mut World, program: &str) {
+    if program.is_empty() {
+        return;
+    }
+    let _ = start::warm_up(world.python, program);
+    if world.loaded.renew(world.python).is_err() {
+        fail(&world.python.describe_error());
+    }
 }
 
 /// Everything that can be done before the program is known.
-fn get_ready(world: &World) -> Result<(Object, Expected), Raised> {
+fn get_ready(world: &World, hurry: bool) -> Result<(Object, Expected), Raised> {
     let python = world.python;
-    program::rehearse(python, &world.usual)?;
-    world.refresh.call(&[])?;
+    if !hurry {
+        program::rehearse(python, &world.loaded.usual)?;
+    }
+    world.loaded.refresh.call(&[])?;
     let main = fresh_main(python)?;
     let expected = Expected::new(python, &main, &world.arguments[0])?;
     Ok((main, expected))
@@ -63,9 +82,12 @@ fn learn(world: &World, header: &Header) -> Result<(), Raised> {
         set_variables(header, world.locale.as_deref());
     }
     if !header.variables.is_empty() || header.arguments != world.arguments {
-        adopt(world.python, &world.adopt, header)?;
+        adopt(world.python, &world.loaded.adopt, header)?;
     }
-    world.begin.as_ref().map_or(Ok(()), |begin| begin.call(&[]).map(drop))
+    if world.loaded.has_clock {
+        world.loaded.begin.call(&[])?;
+    }
+    Ok(())
 }
 
 /// A `__main__` like the one Python made at its start. That one lies among what garbage collection leaves alone,

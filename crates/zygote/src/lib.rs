@@ -3,7 +3,8 @@
 //! The library is loaded into the host's own `python3` (`LD_PRELOAD`), started as `python3 [OPTIONS] main.py`, and
 //! takes the place of its `main`. That process, the zygote, starts the interpreter as `main` would have done,
 //! imports modules, and then serves: whoever serves forks, and a fork that calls `child` becomes a Python that
-//! has just started, waits to be told its program, runs it and ends, as the bare tool would have.
+//! has just started, waits to be told its program, runs it and ends, as the bare tool would have. A fork that calls
+//! `branch` imports more, and is a zygote itself from then on.
 //!
 //! Nothing here isolates anything. That is done between the fork and `child`, by whoever serves.
 
@@ -19,6 +20,7 @@ mod start;
 mod trial;
 mod veil;
 
+use executor::Interpreter;
 use settings::Settings;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -83,20 +85,34 @@ extern "C" fn main_instead(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut 
         (None, Some(main)) => return main(argc, argv, envp),
         (None, None) => return 1,
     };
-    let served = settings.and_then(|settings| start::World::start(&settings, argc, argv)).and_then(|world| {
-        memory::use_large_pages();
-        world.python.before_fork();
+    executor::end_on_panic();
+    let world = settings.and_then(|settings| start::World::start(&settings, argc, argv));
+    i32::from(ended(world.and_then(|world| {
         veil::draw();
-        WORLD.0.set(Some(world));
-        serve(child)
-    });
-    match served {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("sandbox-zygote: {error}");
-            1
-        }
-    }
+        be_forked(world, &[])
+    })))
+}
+
+/// Serves until nobody wants anything any more. Of the memory, what stands in `shared` is not only ours.
+fn be_forked(world: start::World, shared: &[(usize, usize)]) -> Result<(), String> {
+    memory::use_large_pages(shared);
+    world.python.before_fork();
+    WORLD.0.set(Some(world));
+    serve(Interpreter { live: child, branch })
+}
+
+/// The life of a fork of the zygote that imports more, in a process that has one thread and the standard streams, the
+/// first of which is for whoever it serves.
+fn branch(load: &str) -> ! {
+    let shared = memory::private_memory();
+    let world = WORLD.0.take().ok_or_else(|| "no interpreter".to_owned());
+    let grown = world.and_then(|world| world.grow(&Settings::parse(load.as_bytes())?));
+    jail::sys::exit_now(i32::from(ended(grown.and_then(|world| be_forked(world, &shared)))))
+}
+
+/// Whether it was by an error, which is told.
+fn ended(served: Result<(), String>) -> bool {
+    served.inspect_err(|error| eprintln!("sandbox-zygote: {error}")).is_err()
 }
 
 /// The life of a child, in a process that was forked from the zygote and has one thread. It has descriptors 0, 1
@@ -113,7 +129,7 @@ use trial::serve;
 
 /// Makes sandboxes by order of the engine, which is at the other end of descriptor 0, until it hangs up.
 #[cfg(not(feature = "try"))]
-fn serve(child: fn() -> !) -> Result<(), String> {
+fn serve(interpreter: Interpreter) -> Result<(), String> {
     let socket = jail::sys::inherited(0).ok_or("no control stream")?;
-    executor::spawner(socket, Some(child))
+    executor::spawner(socket, Some(interpreter), true)
 }

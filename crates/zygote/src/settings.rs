@@ -1,6 +1,6 @@
 //! What this library is told by whoever starts it, and how it hides that it was told.
 //!
-//! Settings come in the environment. They, and the variable that loaded the library, are wiped before Python
+//! Settings come in the environment, those of a branch by its order. They, and the variable that loaded the library, are wiped before Python
 //! starts, so that no program finds them: neither in its environment nor in the memory `/proc` shows of it.
 
 use serde::Deserialize;
@@ -18,12 +18,9 @@ pub(crate) struct Settings {
     /// Modules to import. One that is not there is reported and left out.
     #[serde(default)]
     pub(crate) preload: Vec<String>,
-    /// Python source that is executed here. What it writes goes nowhere.
+    /// Python programs that are executed here. What they write goes nowhere.
     #[serde(default)]
-    pub(crate) warm_up: String,
-    /// Python source that is executed here and again in each child.
-    #[serde(default)]
-    pub(crate) rehearsal: String,
+    pub(crate) warm_up: Vec<String>,
     /// Variables that are set while modules are imported.
     #[serde(default)]
     pub(crate) load_env: BTreeMap<String, String>,
@@ -34,10 +31,11 @@ impl Settings {
     pub(crate) fn take() -> Option<Result<Settings, String>> {
         let text = take_variable(SETTINGS)?;
         LOADER.iter().for_each(|name| drop(take_variable(name)));
-        Some(
-            serde_json::from_slice(&text)
-                .map_err(|error| format!("`{}`: {error}", SETTINGS.to_string_lossy())),
-        )
+        Some(Settings::parse(&text))
+    }
+
+    pub(crate) fn parse(text: &[u8]) -> Result<Settings, String> {
+        serde_json::from_slice(text).map_err(|error| format!("`{}`: {error}", SETTINGS.to_string_lossy()))
     }
 }
 
@@ -93,8 +91,10 @@ mod tests {
     fn what_is_not_said_is_nothing_and_what_is_unknown_is_refused() {
         let read = |text| serde_json::from_str::<Settings>(text);
         assert_eq!(read("{}").unwrap(), Settings::default());
-        let some = read(r#"{"preload": ["re"], "warm_up": "1"}"#).unwrap();
-        assert_eq!(some, Settings { preload: vec!["re".into()], warm_up: "1".into(), ..Settings::default() });
+        let some = read(r#"{"preload": ["re"], "warm_up": ["1"]}"#).unwrap();
+        let wanted =
+            Settings { preload: vec!["re".into()], warm_up: vec!["1".into()], ..Settings::default() };
+        assert_eq!(some, wanted);
         assert!(read(r#"{"preloads": []}"#).is_err());
     }
 }

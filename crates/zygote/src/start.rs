@@ -16,18 +16,22 @@ pub(crate) struct World {
     pub(crate) program_name: CString,
     /// What the kernel shows as the name of the process.
     pub(crate) label: [u8; 16],
-    pub(crate) signals: Signals,
     /// A variable Python sets for its children where there is no locale.
     pub(crate) locale: Option<CString>,
-    /// What each child does before it waits.
-    pub(crate) rehearsal: WarmUp,
+    /// What Python believes to be its arguments.
+    pub(crate) arguments: [CString; 1],
+    pub(crate) loaded: Loaded,
+}
+
+/// What there is to know once everything is loaded.
+pub(crate) struct Loaded {
+    pub(crate) signals: Signals,
     /// Functions of `state.py`.
     pub(crate) refresh: Object,
     pub(crate) adopt: Object,
-    /// Only where something has to know.
-    pub(crate) begin: Option<Object>,
-    /// What Python believes to be its arguments.
-    pub(crate) arguments: [CString; 1],
+    pub(crate) begin: Object,
+    /// Whether something is here that has to know when a program begins.
+    pub(crate) has_clock: bool,
     pub(crate) sqlite: Option<Randomness>,
     pub(crate) usual: Usual,
 }
@@ -47,8 +51,49 @@ impl World {
         let locale_before = variable(LOCALE);
         let python = on_pipes(|| Python::start(argc, argv))?;
         let locale = if locale_before.is_none() { variable(LOCALE) } else { None };
-        let failed = |Raised| python.describe_error();
+        run_own(python, c"<path>", OWN_PATH)?;
+        Ok(World {
+            python,
+            program_name,
+            label: label(),
+            locale,
+            // SAFETY: the last of at least two arguments is a C string.
+            arguments: [unsafe { CStr::from_ptr(*argv.add(argc as usize - 1)) }.to_owned()],
+            loaded: Loaded::with(python, settings)?,
+        })
+    }
 
+    /// The same in a process that was forked from it, with more in it.
+    pub(crate) fn grow(self, settings: &Settings) -> Result<World, String> {
+        // Whoever serves may react to signals in another way.
+        jail::sys::reset_signals();
+        self.loaded.signals.restore();
+        self.python.after_fork();
+        Ok(World { loaded: Loaded::with(self.python, settings)?, ..self })
+    }
+}
+
+/// Modules are those of the interpreter's installation. Its home is the workspace of programs, which is not here, and
+/// nobody's modules are taken from a directory of that name.
+const OWN_PATH: &str = "
+import os, sys
+home = os.path.join(os.environ.get('HOME') or '/', '')
+sys.path[:] = [place for place in sys.path if place.startswith('/') and (home == '/' or not place.startswith(home))]
+";
+
+/// Runs a program of ours. Its names are its own, as long as it is needed.
+fn run_own(python: Python, name: &CStr, source: &str) -> Result<Object, String> {
+    let failed = |Raised| python.describe_error();
+    let names = python.globals().map_err(failed)?;
+    let source = CString::new(source).map_err(|error| error.to_string())?;
+    let code = python.compile(&source, name).map_err(failed)?;
+    python.execute(&code, &names).map_err(failed)?;
+    Ok(names)
+}
+
+impl Loaded {
+    /// Loads modules, and does with them what it takes so that they are ready.
+    fn with(python: Python, settings: &Settings) -> Result<Loaded, String> {
         let lent = Lent::new(&settings.load_env);
         for name in &settings.preload {
             let c_name = CString::new(name.as_str()).map_err(|error| error.to_string())?;
@@ -59,41 +104,46 @@ impl World {
         }
         drop(lent);
         let gc_was_there = python.modules().get(c"gc").is_some();
-        let state = python.globals().map_err(failed)?;
-        let source = CString::new(include_str!("state.py")).map_err(|error| error.to_string())?;
-        let code = python.compile(&source, c"<state>").map_err(failed)?;
-        python.execute(&code, &state).map_err(failed)?;
+        let state = run_own(python, c"<state>", include_str!("state.py"))?;
         let function = |name| state.get(name).ok_or("`state.py` lacks a function");
         let (refresh, adopt, begin) = (function(c"refresh")?, function(c"adopt")?, function(c"begin")?);
 
-        let rehearsal = WarmUp::new(python, &settings.rehearsal)?;
-        for warm_up in [&WarmUp::new(python, &settings.warm_up)?, &rehearsal] {
-            warm_up.run(python).map_err(|problem| format!("warm-up: {problem}"))?;
+        for program in &settings.warm_up {
+            // It may import more.
+            let lent = Lent::new(&settings.load_env);
+            if let Err(problem) = warm_up(python, program) {
+                eprintln!("sandbox-zygote: a warm-up is left out: {problem}");
+            }
+            drop(lent);
             expect_one_thread("the warm-up")?;
         }
-
+        let failed = |Raised| python.describe_error();
         let usual = Usual::now(python).map_err(failed)?;
-        set_aside(python).map_err(failed)?;
-        if !gc_was_there {
-            // Only we have imported it.
-            python.modules().remove(c"gc").map_err(failed)?;
-        }
-        Ok(World {
-            python,
-            program_name,
-            label: label(),
+        set_aside(python).and_then(|()| forget_gc(python, gc_was_there)).map_err(failed)?;
+        Ok(Loaded {
             signals: Signals::remember(),
-            locale,
-            rehearsal,
             refresh,
             adopt,
-            begin: python.modules().get(c"logging").map(|_| begin),
-            // SAFETY: the last of at least two arguments is a C string.
-            arguments: [unsafe { CStr::from_ptr(*argv.add(argc as usize - 1)) }.to_owned()],
+            begin,
+            has_clock: has_clock(python),
             sqlite: sqlite(),
             usual,
         })
     }
+
+    /// Takes note of what a program has left that was run in a child before it waits. Nothing is collected: a child has
+    /// what a Python that has just started keeps at hand for new objects.
+    pub(crate) fn renew(&mut self, python: Python) -> Result<(), Raised> {
+        let gc_was_there = python.modules().get(c"gc").is_some();
+        self.has_clock = has_clock(python);
+        self.sqlite = sqlite();
+        self.usual = Usual::now(python)?;
+        forget_gc(python, gc_was_there)
+    }
+}
+
+fn has_clock(python: Python) -> bool {
+    python.modules().get(c"logging").is_some()
 }
 
 /// What is here now stays; garbage collection in a child shall not even look at it.
@@ -103,44 +153,35 @@ fn set_aside(python: Python) -> Result<(), Raised> {
     gc.call_method(c"freeze", &[]).map(drop)
 }
 
-/// Code that does what programs usually do, so that what they need lies ready.
-pub(crate) struct WarmUp(Option<Object>);
+/// Where only we have imported it.
+fn forget_gc(python: Python, was_there: bool) -> Result<(), Raised> {
+    if was_there { Ok(()) } else { python.modules().remove(c"gc") }
+}
 
-impl WarmUp {
-    fn new(python: Python, source: &str) -> Result<WarmUp, String> {
-        if source.is_empty() {
-            return Ok(WarmUp(None));
-        }
-        let source = CString::new(source).map_err(|error| error.to_string())?;
-        let code = python.compile(&source, c"<warm-up>").map_err(|Raised| python.describe_error())?;
-        Ok(WarmUp(Some(code)))
+/// Runs code that does what programs usually do, so that what they need lies ready. What it writes goes nowhere.
+pub(crate) fn warm_up(python: Python, program: &str) -> Result<(), String> {
+    if program.is_empty() {
+        return Ok(());
     }
-
-    /// Runs it. What it writes goes nowhere.
-    pub(crate) fn run(&self, python: Python) -> Result<(), String> {
-        let Some(code) = &self.0 else { return Ok(()) };
-        let nowhere =
-            File::options().write(true).open("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
-        let kept = Replaced::new([None, Some(nowhere.as_raw_fd()), Some(nowhere.as_raw_fd())])?;
-        let ran = python.globals().and_then(|globals| python.execute(code, &globals));
-        let ran = ran.map(drop).map_err(|Raised| python.describe_error());
-        for name in [c"stdout", c"stderr"] {
-            let flushed = python.sys(name).map(|stream| stream.call_method(c"flush", &[]));
-            if matches!(flushed, Some(Err(Raised))) {
-                python.clear_error();
-            }
+    let nowhere = File::options().write(true).open("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
+    let kept = Replaced::new([None, Some(nowhere.as_raw_fd()), Some(nowhere.as_raw_fd())])?;
+    let ran = run_own(python, c"<warm-up>", program).map(drop);
+    for name in [c"stdout", c"stderr"] {
+        let flushed = python.sys(name).map(|stream| stream.call_method(c"flush", &[]));
+        if matches!(flushed, Some(Err(Raised))) {
+            python.clear_error();
         }
-        drop(kept);
-        ran
     }
+    drop(kept);
+    ran
 }
 
 /// Standard streams that stand aside for a while, until this is dropped.
-struct Replaced([Option<OwnedFd>; 3]);
+pub(crate) struct Replaced([Option<OwnedFd>; 3]);
 
 impl Replaced {
     /// Puts other descriptors in the place of 0, 1 and 2, where given.
-    fn new(others: [Option<RawFd>; 3]) -> Result<Replaced, String> {
+    pub(crate) fn new(others: [Option<RawFd>; 3]) -> Result<Replaced, String> {
         let mut kept = Replaced([None, None, None]);
         for (place, other) in others.into_iter().enumerate() {
             let Some(other) = other else { continue };

@@ -9,16 +9,15 @@ import os
 import sys
 import time
 
-parent = os.getpid()
-
 
 def refresh():
     loaded = sys.modules.get
     # `random` renews itself: it has asked to be told of forks
     if numpy := loaded("numpy.random"):
         numpy.seed()
-    if os.getpid() == parent and (ssl := loaded("_ssl")):
-        # It renews itself when it sees another process id, but in a namespace of its own a child may have the same
+    if ssl := loaded("_ssl"):
+        # It renews itself when it sees another process id, but in a namespace of its own a child may have that of one
+        # it is a copy of
         ssl.RAND_add(os.urandom(32), 32.0)
     if tempfile := loaded("tempfile"):
         tempfile._name_sequence = tempfile.tempdir = None
@@ -35,6 +34,8 @@ def refresh():
         process.ORIGINAL_DIR = os.getcwd()
     # Everything up to here belongs to the interpreter
     gc.freeze()
+    # One that has just started has a few of these at hand, which were thrown away when everything was loaded
+    [[] for _ in range(40)]
 
 
 def adopt(arguments, environment):

@@ -2,7 +2,8 @@
 //!
 //! A message on standard input names a working directory and brings four descriptors: the three streams of a child
 //! and a pipe for the report. The answer is how many nanoseconds the fork took. The report is the child's process
-//! id, and when it has ended its status as `waitpid` gives it, 4 bytes each.
+//! id, and when it has ended its status as `waitpid` gives it, 4 bytes each. A message that is JSON says what a branch
+//! shall load, which the first descriptor is the socket of.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::RawFd;
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 const SOCKET: RawFd = 0;
 
-pub(crate) fn serve(child: fn() -> !) -> Result<(), String> {
+pub(crate) fn serve(interpreter: executor::Interpreter) -> Result<(), String> {
     // SAFETY: ignoring is no handler. Nobody waits for those that are forked here.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     while let Some((directory, [input, output, errors, report])) = receive()? {
@@ -22,7 +23,15 @@ pub(crate) fn serve(child: fn() -> !) -> Result<(), String> {
         // SAFETY: without CLONE_VM the child gets a copy of this address space; there is one thread.
         match unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) } {
             -1 => return Err(format!("clone3: {}", std::io::Error::last_os_error())),
-            0 => first_process(child, &directory, [input, output, errors], report),
+            0 if directory.to_bytes().starts_with(b"{") => {
+                // SAFETY: system calls with integers; everything but the socket and the standard streams is let go of.
+                unsafe {
+                    libc::dup2(input, SOCKET);
+                    libc::close_range(3, u32::MAX, 0);
+                }
+                (interpreter.branch)(&directory.to_string_lossy())
+            }
+            0 => first_process(interpreter.live, &directory, [input, output, errors], report),
             _ => {}
         }
         let took = (before.elapsed().as_nanos() as u64).to_ne_bytes();

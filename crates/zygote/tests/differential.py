@@ -56,8 +56,9 @@ def without(pattern, outcome):
 def compare(python, library, directory, only):
     code = "import sys; print(*sys.version_info[:2])"
     version = tuple(map(int, subprocess.check_output([python, "-c", code], env=environment()).split()))
+    # What is loaded is loaded by a copy of one that has loaded a part of it, as large sets of modules are
     for preload, warm_up in ((), ""), (PRELOAD, WARM_UP):
-        with Zygote(python, library, preload, warm_up) as zygote:
+        with Zygote(python, library, preload[::2]) as first, first.branch(preload, warm_up) as zygote:
             for program in PROGRAMS:
                 name = program["name"]
                 if only not in name or preload and "only_plain" in program:
@@ -116,14 +117,47 @@ def contract(python, library, directory):
         for byte in header(["main.py"], zygote.variables):
             os.write(child.stdin, bytes([byte]))
         check("a header byte by byte", child.finish().stdout == b"1\n")
+    contract_of_branches(python, library, directory)
     furnish(directory, {"spawns.py": "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()"})
     for what, settings, words in [
-        ("a thread", {"preload": ["spawns"], "variables": {"PYTHONPATH": directory}}, "`spawns` has started threads"),
-        ("a bad warm-up", {"warm_up": "1/0"}, "warm-up: ZeroDivisionError"),
+        ("a thread", {"preload": ["spawns"]}, "`spawns` has started threads"),
+        ("a thread of a warm-up", {"warm_up": "import spawns"}, "`the warm-up` has started threads"),
     ]:
-        with Zygote(python, library, **settings) as zygote:
+        with Zygote(python, library, variables={"PYTHONPATH": directory, "HOME": "/"}, **settings) as zygote:
             zygote.socket.recv(1)
         check(f"{what} is refused", zygote.code == 1 and words in zygote.said, zygote.said)
+    furnish(directory, {"main.py": "print(1)"})
+    with Zygote(python, library, warm_up="1/0", rehearsal="") as zygote:
+        check("a bad warm-up is left out", zygote.child(directory).run().stdout == b"1\n")
+    check("and told", "a warm-up is left out: ZeroDivisionError" in zygote.said, zygote.said)
+
+
+def contract_of_branches(python, library, directory):
+    """A copy has what its original has, and more, and needs it no longer. Rehearsals are a matter of children."""
+    code = "import sys\nprint('colorsys' in sys.modules, 'wave' in sys.modules, getattr(sys, 'rehearsed', None))"
+    furnish(directory, {"main.py": code})
+    mark = "import sys, os\nsys.rehearsed = getattr(sys, 'rehearsed', 0) + 1\nopen('mark', 'a').write('x')"
+    with Zygote(python, library, ["colorsys"], variables={"PYTHONHASHSEED": "random"}) as zygote:
+        with zygote.branch(["wave"]) as branch, branch.branch(["sndhdr"]) as last:
+            check("an original stays as it is", zygote.child(directory).run().stdout == b"True False None\n")
+            check("a copy has more", branch.child(directory).run().stdout == b"True True None\n")
+            last.rehearsal = mark
+            for _ in range(2):
+                check("a rehearsal is each child's own", last.child(directory).run().stdout == b"True True 1\n")
+            check("and is run in children alone", open(os.path.join(directory, "mark")).read() == "xx")
+            last.rehearsal = "raise SystemExit(1)"
+            check("a rehearsal that fails", last.child(directory).run().stdout == b"True True None\n")
+            zygote.process.kill()
+            zygote.process.wait(10)
+            check("a copy survives its original", last.child(directory).run().stdout == b"True True None\n")
+    # The home of the interpreter is nobody's installation
+    version = subprocess.check_output([python, "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"], text=True)
+    site = os.path.join(directory, ".local/lib", version.strip(), "site-packages")
+    furnish(directory, {os.path.join(site, "planted.py"): f"open({directory!r} + '/planted', 'w')"})
+    with Zygote(python, library, ["planted"], variables={"HOME": directory}) as zygote:
+        zygote.child(directory).run()
+    check("no module comes from a home", "`planted` is left out: ModuleNotFoundError" in zygote.said
+          and not os.path.exists(os.path.join(directory, "planted")), zygote.said)
 
 
 DIFFERENT = """
@@ -149,7 +183,7 @@ def difference(python, library, directory, count=200):
     furnish(directory, {"main.py": DIFFERENT})
     numpy = ["numpy"] if has(python, "numpy") else []
     warm_up = WARM_UP + ("import numpy\nnumpy.random.rand()" if numpy else "")
-    with Zygote(python, library, PRELOAD + numpy, warm_up) as zygote:
+    with Zygote(python, library, PRELOAD, WARM_UP) as first, first.branch(PRELOAD + numpy, warm_up) as zygote:
         drawn = [zygote.child(directory).run() for _ in range(count)]
     lines = [outcome.stdout.splitlines() for outcome in drawn]
     check("children draw lots", all(len(line) == 9 + 2 * len(numpy) for line in lines), drawn[0])

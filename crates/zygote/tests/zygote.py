@@ -46,6 +46,11 @@ def environment(variables=()):
     return {**base, **dict(variables)}
 
 
+def rehearsal(program):
+    body = b"." + program.encode()
+    return b"%08x" % len(body) + body
+
+
 def header(arguments, variables):
     strings = [str(len(arguments)), *arguments, *(f"{name}={value}" for name, value in variables.items())]
     body = b"".join(os.fsencode(string) + b"\0" for string in strings)
@@ -53,10 +58,11 @@ def header(arguments, variables):
 
 
 class Zygote:
-    def __init__(self, python, library, preload=(), warm_up="", variables=(), threads="1"):
+    def __init__(self, python, library, preload=(), warm_up="", variables=(), threads="1", rehearsal=None):
         self.python, self.variables = python, environment(variables)
+        self.rehearsal = warm_up if rehearsal is None else rehearsal
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        settings = json.dumps({"preload": list(preload), "warm_up": warm_up, "rehearsal": warm_up})
+        settings = json.dumps({"preload": list(preload), "warm_up": [warm_up]})
         self.process = subprocess.Popen(
             [python, "main.py"],
             env={**self.variables, "LD_PRELOAD": library, "SANDBOXD_ZYGOTE": settings, "LD_BIND_NOW": "1",
@@ -77,6 +83,27 @@ class Zygote:
     def child(self, directory, closed_stdout=False):
         return Child(self, directory, closed_stdout)
 
+    def branch(self, preload=(), warm_up=""):
+        return Branch(self, preload, warm_up)
+
+
+class Branch(Zygote):
+    """A copy of a zygote that has loaded more."""
+
+    def __init__(self, parent, preload, warm_up):
+        self.python, self.variables, self.rehearsal = parent.python, parent.variables, warm_up
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        settings = json.dumps({"preload": list(preload), "warm_up": [warm_up]})
+        parent.socket.sendmsg(
+            [settings.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()] * 4))])
+        theirs.close()
+        if not parent.socket.recv(8):
+            raise RuntimeError("the zygote is gone")
+
+    def __exit__(self, *_):
+        self.socket.close()
+        self.said = ""
+
 
 class Child:
     """A child of the zygote. After this it is ready, unless it has not become so."""
@@ -94,6 +121,7 @@ class Child:
         self.fork_ns = int.from_bytes(answer, sys.byteorder)
         for fd in theirs:
             os.close(fd)
+        os.write(inputs[1], rehearsal(zygote.rehearsal))
         self.stdin, self.stdout, self.stderr, self.report = inputs[1], outputs[0], errors[0], report[0]
         self.pid = int.from_bytes(os.read(self.report, 4), sys.byteorder)
         self.ready = os.read(self.stdout, 1)

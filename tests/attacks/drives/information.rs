@@ -4,6 +4,7 @@ use super::Drive;
 use super::host::arranged;
 use crate::stage::Stage;
 use crate::support::{Out, Running, host};
+use memchr::memmem;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
@@ -62,7 +63,7 @@ fn memory_holds(pid: u32, text: &str) -> Result<bool, String> {
         for at in (from..to).step_by(PIECE) {
             // A page that was never there cannot be read, and holds nothing.
             let length = memory.read_at(&mut piece, at).unwrap_or(0);
-            if piece[..length].windows(text.len()).any(|window| window == text.as_bytes()) {
+            if memmem::find(&piece[..length], text.as_bytes()).is_some() {
                 return Ok(true);
             }
         }

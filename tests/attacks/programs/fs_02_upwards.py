@@ -1,5 +1,6 @@
 # Climbs: more `..` than there are directories, from every directory that can be held, while directories move.
 import ctypes
+import errno
 import os
 import threading
 from attack import attempt, libc, syscall
@@ -28,9 +29,19 @@ def with_openat2(resolve):
     at = os.open("/", os.O_PATH)
     how = (ctypes.c_uint64 * 3)(os.O_RDONLY, 0, resolve)
     try:
-        os.close(syscall(SYS_OPENAT2, at, (UP + CANARY).encode(), how, 24))
+        os.close(again(lambda: syscall(SYS_OPENAT2, at, (UP + CANARY).encode(), how, 24)))
     finally:
         os.close(at)
+
+
+def again(call):
+    # The kernel follows no `..` below a root of its own while anything is mounted or renamed anywhere on the host.
+    for _ in range(10_000):
+        try:
+            return call()
+        except BlockingIOError:
+            pass
+    raise BlockingIOError(errno.EAGAIN, "")
 
 
 def call(result):

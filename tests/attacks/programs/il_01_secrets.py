@@ -94,7 +94,7 @@ def readable(names):
 
 attempt("own environment", lambda: count(read("/proc/self/environ")))
 attempt("own environment, as Python has it", lambda: count(b"\n".join(os.environb.values())))
-attempt("names that tell of the host", lambda: ",".join(sorted(n for n in os.environ if not n.startswith(("ATTACK_", "PYTHON")) and n not in ("HOME", "LANG", "PATH", "TMPDIR", "USER"))) or "nothing")
+attempt("names that tell of the host", lambda: ",".join(sorted(n for n in os.environ if not n.startswith(("ATTACK_", "PYTHON")) and n not in ("HOME", "LC_CTYPE", "PATH", "SHELL", "TMPDIR", "USER"))) or "nothing")
 attempt("own words", lambda: count(read("/proc/self/cmdline") + "\0".join(sys.orig_argv).encode()))
 attempt("own auxiliary vector", lambda: count(read("/proc/self/auxv")))
 attempt("own memory", memory, "self")

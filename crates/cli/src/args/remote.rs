@@ -95,14 +95,14 @@ pub(crate) enum TemplateCommand {
         /// Id of the template
         id: String,
         #[command(flatten)]
-        content: TemplateContent,
+        content: Box<TemplateContent>,
     },
     /// Change a template; sessions made from it stay as they are
     Update {
         /// Id of the template
         id: String,
         #[command(flatten)]
-        content: TemplateContent,
+        content: Box<TemplateContent>,
     },
     /// Remove templates that no session needs
     Rm {
@@ -115,7 +115,8 @@ pub(crate) enum TemplateCommand {
 const TEMPLATE_EXAMPLES: &str = "\
 Examples:
   sandboxd template create data --name 'Data team' -l python -l r --memory 2Gi
-  sandboxd template create web -l javascript -e NODE_ENV=production --timeout 1m";
+  sandboxd template create web -l javascript -e NODE_ENV=production --timeout 1m
+  sandboxd template create tables -l python --preload python=numpy,pandas --pool-min 2";
 
 /// What a template says.
 #[derive(Args)]
@@ -135,9 +136,27 @@ pub(crate) struct TemplateContent {
     /// What programs of its sessions can reach; the server has to allow more than nothing
     #[arg(long, value_enum)]
     pub(crate) network: Option<NetworkArg>,
+    /// Programs of one of its sessions that run at once [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_concurrent: Option<u32>,
     /// Whether sessions can be made from it
     #[arg(long)]
     pub(crate) active: Option<bool>,
+    /// Modules of a language that its programs find loaded; may be repeated
+    #[arg(long, value_name = "LANGUAGE=MODULE,…", help_heading = "Waiting programs")]
+    pub(crate) preload: Vec<String>,
+    /// File with a program that has run already wherever one of its programs is about to; may be repeated
+    #[arg(long, value_name = "LANGUAGE=FILE", help_heading = "Waiting programs")]
+    pub(crate) rehearsal: Vec<String>,
+    /// Sandboxes that wait, at least, from the beginning
+    #[arg(long, value_name = "N", help_heading = "Waiting programs")]
+    pub(crate) pool_min: Option<u64>,
+    /// Sandboxes that wait, at most
+    #[arg(long, value_name = "N", help_heading = "Waiting programs")]
+    pub(crate) pool_max: Option<u64>,
+    /// Time nobody has to ask until those beyond the least are taken down
+    #[arg(long, value_name = "TIME", value_parser = limits::duration, help_heading = "Waiting programs")]
+    pub(crate) pool_idle: Option<u64>,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     /// Print the template as JSON

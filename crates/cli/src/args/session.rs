@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  sandboxd session create --id demo
+  sandboxd session create demo
   sandboxd session files put demo data.csv
   sandboxd session exec demo -c 'print(len(open(\"data.csv\").readlines()))'
   sandboxd session list --server https://sandbox.example.org
@@ -103,13 +103,12 @@ pub(crate) enum SessionCommand {
 const CREATE_EXAMPLES: &str = "\
 Examples:
   sandboxd session create
-  sandboxd session create --id demo --memory 1Gi --idle 2h -e WHO=you
+  sandboxd session create demo --memory 1Gi --idle 2h -e WHO=you
   id=$(sandboxd session create --template python-basic)";
 
 #[derive(Args)]
 pub(crate) struct CreateArgs {
     /// Id of the session [default: one is made]
-    #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
     /// Template to make it from
     #[arg(long, value_name = "ID")]
@@ -132,6 +131,9 @@ pub(crate) struct CreateArgs {
     /// For one program, not for many
     #[arg(long)]
     pub(crate) ephemeral: bool,
+    /// Programs of it that run at once [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_concurrent: Option<u32>,
     /// How long it may do nothing, or `never` to let it
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true)]
     pub(crate) idle: Option<String>,

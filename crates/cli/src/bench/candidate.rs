@@ -11,7 +11,9 @@ pub(crate) enum Candidate {
     Bubblewrap,
     Runc,
     Crun,
-    /// A call to an engine that keeps nothing warm.
+    /// A call to an engine that runs already, and makes everything when it is asked for.
+    Nothing,
+    /// A call to an engine that keeps nothing warm, as it is: while it is idle it begins a sandbox.
     Cold,
     /// The whole command.
     Command,
@@ -24,11 +26,12 @@ pub(crate) enum Candidate {
 }
 
 impl Candidate {
-    pub(crate) const ALL: [Candidate; 9] = [
+    pub(crate) const ALL: [Candidate; 10] = [
         Candidate::Bare,
         Candidate::Bubblewrap,
         Candidate::Runc,
         Candidate::Crun,
+        Candidate::Nothing,
         Candidate::Cold,
         Candidate::Command,
         Candidate::Miss,
@@ -42,6 +45,7 @@ impl Candidate {
             Candidate::Bubblewrap => "bwrap --unshare-all",
             Candidate::Runc => "runc run",
             Candidate::Crun => "crun run",
+            Candidate::Nothing => "sandboxd, from nothing",
             Candidate::Cold => "sandboxd, cold",
             Candidate::Command => "sandboxd run",
             Candidate::Miss => "sandboxd, pool miss",
@@ -51,7 +55,7 @@ impl Candidate {
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        use Candidate::{Cold, Command, Miss, Rehearsed, Warm};
-        matches!(self, Cold | Command | Miss | Warm | Rehearsed)
+        use Candidate::{Cold, Command, Miss, Nothing, Rehearsed, Warm};
+        matches!(self, Nothing | Cold | Command | Miss | Warm | Rehearsed)
     }
 }

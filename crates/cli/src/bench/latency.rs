@@ -40,6 +40,7 @@ fn rounds(bench: &Bench, ready: &Ready) -> usize {
 }
 
 struct Engines {
+    nothing: Shared,
     cold: Shared,
     miss: Shared,
     warm: Shared,
@@ -51,6 +52,7 @@ impl Engines {
     fn new(ours: &Ours) -> Result<Engines> {
         let none = PoolSettings { min: 0, max: 0, ..PoolSettings::default() };
         Ok(Engines {
+            nothing: ours.engine_from_nothing()?,
             cold: ours.engine(None)?,
             miss: ours.engine(Some(none))?,
             warm: ours.engine(Some(PoolSettings::default()))?,
@@ -118,6 +120,7 @@ impl<'a> Contest<'a> {
         let task = || self.ready.task(&self.bench.fresh);
         let (ours, engines) = (&self.bench.ours, self.engines);
         let (engine, start) = match (candidate, &engines.rehearsed) {
+            (Candidate::Nothing, _) => (&engines.nothing, Start::Cold),
             (Candidate::Cold, _) => (&engines.cold, Start::Cold),
             (Candidate::Miss, _) => (&engines.miss, Start::Miss),
             (Candidate::Warm, _) => (&engines.warm, Start::Hit),
@@ -129,7 +132,7 @@ impl<'a> Contest<'a> {
             ours.run(engine, &task())?;
             ours.until(|| engine.is_warm(), "a full pool")?;
             let ran = ours.run(engine, &task())?;
-            return Ok((candidate == Candidate::Cold || ran.start != Start::Cold).then_some(ran.took));
+            return Ok((start == Start::Cold || ran.start != Start::Cold).then_some(ran.took));
         }
         ours.time(engine, start, task).map(Some)
     }

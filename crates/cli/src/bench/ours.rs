@@ -48,6 +48,13 @@ impl Ours {
         Ok(Arc::new(engine))
     }
 
+    /// An engine that makes every sandbox when it is asked for.
+    pub(crate) fn engine_from_nothing(&self) -> Result<Shared> {
+        let mut engine = settings::engine()?;
+        engine.begin_nothing_ahead();
+        Ok(Arc::new(engine))
+    }
+
     /// Drives what engines do.
     pub(crate) fn drive<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)

@@ -19,8 +19,13 @@ use std::time::Instant;
 /// What helps where something is missing.
 pub(crate) const SETUP: &str = "`scripts/setup tools` installs what is compared";
 
-const ENVIRONMENT: [(&str, &str); 3] =
-    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/tmp")];
+/// What sandboxes of ours have: what a program does at its start depends on it.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+    ("LC_CTYPE", "C.UTF-8"),
+    ("HOME", "/tmp"),
+    ("SHELL", "/bin/sh"),
+];
 
 const BUBBLEWRAP: &str = "--unshare-all --die-with-parent --new-session --clearenv \
     --ro-bind /usr /usr --ro-bind /etc /etc --symlink usr/bin /bin --symlink usr/lib /lib \

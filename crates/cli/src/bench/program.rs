@@ -143,6 +143,14 @@ pub(crate) struct Task {
     pub(crate) says: String,
 }
 
+impl Task {
+    /// As it is asked for by name.
+    pub(crate) fn as_json(&self) -> serde_json::Value {
+        let code = String::from_utf8_lossy(&self.request.main.content);
+        serde_json::json!({"language": self.request.language, "code": code})
+    }
+}
+
 impl Ready {
     /// Finds its tools, compiles it if need be, and sees that the bare command works.
     pub(crate) fn new(program: &'static Program, ours: &Ours, peers: &Peers, fresh: &Fresh) -> Result<Ready> {

@@ -1,9 +1,11 @@
 //! A run through the server, its record stored, beside a request that does nothing and beside the bare command.
 //!
-//! Two servers take turns: one that has run nothing yet, and one that has many records of earlier runs.
+//! Three servers take turns: one that has run nothing yet, one that has many records of earlier runs, and one of an
+//! agent, by standard input and output.
 
 use super::Bench;
-use super::program::Ready;
+use super::agent::Agent;
+use super::program::{Ready, Task};
 use super::results::{Results, ServerRow};
 use super::statistics::Summary;
 use crate::args::BenchPart;
@@ -38,10 +40,13 @@ pub(crate) enum Request {
     Execute,
     /// A program, and many stored before it.
     ExecuteAfterMany,
+    /// A program, as a tool of MCP.
+    Tool,
 }
 
 impl Request {
-    const ALL: [Request; 4] = [Request::Bare, Request::Empty, Request::Execute, Request::ExecuteAfterMany];
+    const ALL: [Request; 5] =
+        [Request::Bare, Request::Empty, Request::Execute, Request::ExecuteAfterMany, Request::Tool];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -49,6 +54,7 @@ impl Request {
             Request::Empty => "GET /health/live",
             Request::Execute => "POST /api/v1/execute",
             Request::ExecuteAfterMany => "the same, after many",
+            Request::Tool => "execute_code by MCP, stdio",
         }
     }
 }
@@ -70,12 +76,14 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
     bench.ours.drive(fill(bench, ready, &many))?;
     bench.bar.inc(1);
     let (mut few, mut many) = (Served::start(&few)?, Served::start(&many)?);
+    let mut agent = Agent::start(&folder.path().join("agent"))?;
     let mut times = Request::ALL.map(|request| (request, Vec::new()));
     bench.bar.set_message("POST /api/v1/execute");
     // The first rounds start interpreters that are copied later, and are not counted.
-    for server in [&mut few, &mut many] {
+    let servers: [&mut dyn Executes; 3] = [&mut few, &mut many, &mut agent];
+    for server in servers {
         for _ in 0..3 {
-            server.execute(&ready.task(&bench.fresh), false)?;
+            server.execute(&ready.task(&bench.fresh))?;
             std::thread::sleep(Duration::from_millis(500));
         }
     }
@@ -88,8 +96,9 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
             times.push(match request {
                 Request::Bare => bench.peers.spawn(&task.words, &task.says)?,
                 Request::Empty => few.ask("GET /health/live", "")?.0,
-                Request::Execute => few.execute(&task, true)?,
-                Request::ExecuteAfterMany => many.execute(&task, true)?,
+                Request::Execute => few.execute_warm(&task)?,
+                Request::ExecuteAfterMany => many.execute_warm(&task)?,
+                Request::Tool => agent.execute_warm(&task)?,
             });
         }
         bench.bar.inc(1);
@@ -147,6 +156,24 @@ async fn fill(bench: &Bench, ready: &Ready, state: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Who runs a program for us: how long that took in milliseconds, and its record.
+pub(super) trait Executes {
+    fn execute(&mut self, task: &Task) -> Result<(f64, serde_json::Value)>;
+
+    /// How long it took when an interpreter waited for it.
+    fn execute_warm(&mut self, task: &Task) -> Result<f64> {
+        for _ in 0..TRIES {
+            let (took, record) = self.execute(task)?;
+            ensure!(record["stdout"] == *task.says, "the server answered {record}");
+            if record["start"] == "hit" {
+                return Ok(took);
+            }
+            std::thread::sleep(REFILL);
+        }
+        bail!("{TRIES} runs found no interpreter waiting");
+    }
+}
+
 /// A server of our own, and a connection to it that is kept.
 struct Served {
     child: Child,
@@ -181,22 +208,6 @@ impl Served {
         Ok(Served { child, stream, token: token.trim().to_owned() })
     }
 
-    /// Runs a program; until an interpreter waited for it, if that is wanted.
-    fn execute(&mut self, task: &super::program::Task, warm: bool) -> Result<f64> {
-        let code = String::from_utf8_lossy(&task.request.main.content);
-        let body = serde_json::json!({"language": task.request.language, "code": code}).to_string();
-        for _ in 0..TRIES {
-            let (took, answer) = self.ask("POST /api/v1/execute", &body)?;
-            let record: serde_json::Value = serde_json::from_slice(&answer)?;
-            ensure!(record["stdout"] == *task.says, "the server answered {record}");
-            if !warm || record["start"] == "hit" {
-                return Ok(took);
-            }
-            std::thread::sleep(REFILL);
-        }
-        bail!("{TRIES} runs found no interpreter waiting");
-    }
-
     /// Sends a request and reads the whole answer: how long that took, in milliseconds, and its body.
     fn ask(&mut self, what: &str, body: &str) -> Result<(f64, Vec<u8>)> {
         let head = format!(
@@ -229,6 +240,13 @@ impl Served {
         let took = began.elapsed().as_secs_f64() * 1000.0;
         ensure!(status.contains(" 200"), "{what}: {status}: {}", String::from_utf8_lossy(&answer));
         Ok((took, answer))
+    }
+}
+
+impl Executes for Served {
+    fn execute(&mut self, task: &Task) -> Result<(f64, serde_json::Value)> {
+        let (took, answer) = self.ask("POST /api/v1/execute", &task.as_json().to_string())?;
+        Ok((took, serde_json::from_slice(&answer)?))
     }
 }
 

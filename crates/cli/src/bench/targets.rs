@@ -4,7 +4,7 @@ use super::candidate::Candidate;
 use super::results::Results;
 use super::server::Request;
 use crate::args::BenchPart;
-use Candidate::{Bare, Bubblewrap, Cold, Miss, Rehearsed, Runc, Warm};
+use Candidate::{Bare, Bubblewrap, Miss, Nothing, Rehearsed, Runc, Warm};
 use serde::Serialize;
 
 /// A figure, and how large it may or must be.
@@ -40,7 +40,7 @@ use Bound::{AtLeast, AtMost};
 use Figure::{Asked, Density, Later, Median, Tail, Throughput};
 
 #[rustfmt::skip]
-const TARGETS: [Target; 16] = [
+const TARGETS: [Target; 17] = [
     Target { what: "warm Python, to bare",               figure: Median(Python, Warm, Bare),     bound: AtMost(0.02) },
     Target { what: "warm Python, p99 to bare p50",       figure: Tail(Python, Warm, Bare),       bound: AtMost(0.10) },
     Target { what: "warm pandas, to bare",               figure: Median(Pandas, Warm, Bare),     bound: AtMost(0.012) },
@@ -50,13 +50,14 @@ const TARGETS: [Target; 16] = [
     Target { what: "Bash in a pooled sandbox, ms later", figure: Later(Bash, Warm, Bare),        bound: AtMost(0.3) },
     Target { what: "runs a second, Python, times bare",  figure: Throughput(Python),             bound: AtLeast(5.0) },
     Target { what: "runs a second, pandas, times bare",  figure: Throughput(Pandas),             bound: AtLeast(40.0) },
-    Target { what: "cold Bash, to bwrap",                figure: Median(Bash, Cold, Bubblewrap), bound: AtMost(1.0) },
-    Target { what: "cold Bash, to runc",                 figure: Median(Bash, Cold, Runc),       bound: AtMost(0.2) },
+    Target { what: "Bash from nothing, to bwrap",        figure: Median(Bash, Nothing, Bubblewrap), bound: AtMost(1.0) },
+    Target { what: "Bash from nothing, to runc",         figure: Median(Bash, Nothing, Runc),    bound: AtMost(0.2) },
     Target { what: "Python waiting in a GiB",            figure: Density(Python),                bound: AtLeast(1000.0) },
     Target { what: "pandas waiting in a GiB",            figure: Density(Pandas),                bound: AtLeast(500.0) },
     Target { what: "warm Python by REST, to bare",       figure: Asked(Request::Execute, Request::Bare), bound: AtMost(0.04) },
     Target { what: "the same, to an empty request",      figure: Asked(Request::Execute, Request::Empty), bound: AtMost(3.5) },
     Target { what: "with a million records, to none",    figure: Asked(Request::ExecuteAfterMany, Request::Execute), bound: AtMost(1.1) },
+    Target { what: "warm Python by MCP, to bare",        figure: Asked(Request::Tool, Request::Bare), bound: AtMost(0.06) },
 ];
 
 /// A target, and what was measured.
@@ -154,7 +155,7 @@ mod tests {
             row(Bash, Bare, 2.0, 3.0),
             row(Bash, Bubblewrap, 4.0, 5.0),
             row(Bash, Runc, 40.0, 50.0),
-            row(Bash, Cold, 5.0, 6.0),
+            row(Bash, Nothing, 5.0, 6.0),
         ];
         let load = |candidate, in_flight, runs_per_second| LoadRow {
             program: Python,
@@ -189,8 +190,8 @@ mod tests {
         assert_eq!(said("warm Python, to bare"), (Some(0.02), Some(true)));
         assert_eq!(said("warm Python, p99 to bare p50"), (Some(0.11000000000000001), Some(false)));
         assert_eq!(said("runs a second, Python, times bare"), (Some(6.0), Some(true)));
-        assert_eq!(said("cold Bash, to bwrap"), (Some(1.25), Some(false)));
-        assert_eq!(said("cold Bash, to runc"), (Some(0.125), Some(true)));
+        assert_eq!(said("Bash from nothing, to bwrap"), (Some(1.25), Some(false)));
+        assert_eq!(said("Bash from nothing, to runc"), (Some(0.125), Some(true)));
         assert_eq!(said("Python waiting in a GiB"), (Some(900.0), Some(false)));
         assert_eq!(said("Bash in a pooled sandbox, ms later"), (None, None));
     }

@@ -56,7 +56,7 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// Memory that is charged to cgroups of descendants, our own not among them. `None` where nobody counts it.
+/// Memory that is charged to cgroups of sandboxes among our descendants. `None` where nobody counts it.
 pub(crate) fn memory_charged() -> Result<Option<u64>> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
     let Some(hierarchy) = Hierarchy::of_memory(&mounts) else { return Ok(None) };
@@ -64,7 +64,6 @@ pub(crate) fn memory_charged() -> Result<Option<u64>> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         hierarchy.group(&text).map(|group| group.trim_start_matches('/').to_owned())
     };
-    let own = group(std::process::id());
     let processes = processes()?;
     let groups: BTreeSet<String> =
         family(&processes, std::process::id()).filter_map(|(pid, _)| group(pid)).collect();
@@ -72,8 +71,10 @@ pub(crate) fn memory_charged() -> Result<Option<u64>> {
         let file = hierarchy.mount.join(name).join(hierarchy.usage);
         std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
     };
-    let others = groups.iter().filter(|name| Some(*name) != own.as_ref());
-    let charged: Vec<u64> = others.filter_map(usage).collect();
+    // Whoever serves sandboxes may be in another one than we, which is somebody else's.
+    let of_sandbox =
+        |name: &&String| name.rsplit('/').next().is_some_and(|name| name.starts_with("sandboxd-"));
+    let charged: Vec<u64> = groups.iter().filter(of_sandbox).filter_map(usage).collect();
     Ok((!charged.is_empty()).then(|| charged.iter().sum()))
 }
 

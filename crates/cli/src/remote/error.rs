@@ -32,7 +32,8 @@ impl RemoteError {
             Some(field) => format!("`{field}`: {detail}"),
             None => detail.to_owned(),
         };
-        RemoteError { message, hint: problem["hint"].as_str().map(str::to_owned), status: Some(status) }
+        let hint = problem["hint"].as_str().map(str::to_owned);
+        RemoteError { message, hint: hint.or_else(|| listed(&problem["code"])), status: Some(status) }
     }
 
     /// What usually helps.
@@ -55,6 +56,17 @@ impl RemoteError {
     }
 }
 
+/// What shows which there are, of a kind of thing that the server has no such one of.
+fn listed(code: &Value) -> Option<String> {
+    let command = match code.as_str()? {
+        "session_not_found" => "session",
+        "template_not_found" => "template",
+        "api_key_not_found" => "key",
+        _ => return None,
+    };
+    Some(format!("`sandboxd {command} list` shows which there are"))
+}
+
 impl fmt::Display for RemoteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -75,6 +87,9 @@ mod tests {
         assert!(error.is_misuse());
         let busy = RemoteError::answered("http://x", 429, br#"{"detail":"too much"}"#);
         assert_eq!((busy.to_string().as_str(), busy.is_misuse()), ("too much", false));
+        let missing = br#"{"detail":"no such session","code":"session_not_found"}"#;
+        let missing = RemoteError::answered("http://x", 404, missing);
+        assert_eq!(missing.hint(), Some("`sandboxd session list` shows which there are"));
         let stranger = RemoteError::answered("http://x", 404, b"<html>");
         assert!(stranger.to_string().contains("http://x") && stranger.hint().is_some());
     }

@@ -12,7 +12,7 @@ pub(super) struct Numbers {
     pub(super) connections: f64,
     /// Requests that were answered.
     pub(super) requests: f64,
-    /// Sandboxes that wait, by language.
+    /// Sandboxes that wait, by language and, where they are for one, template.
     pub(super) pool: BTreeMap<String, Shelf>,
 }
 
@@ -46,8 +46,13 @@ impl Numbers {
 
     fn of_pool(&mut self, name: &str, labels: &str, value: f64) {
         let Some(kind) = name.strip_prefix("sandbox_warm_pool_") else { return };
-        let language = labels.split_once("language=\"").and_then(|(_, rest)| rest.split('"').next());
-        let shelf = self.pool.entry(language.unwrap_or("any").to_owned()).or_default();
+        let label = |name: &str| {
+            let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+            rest.split('"').next().filter(|value| !value.is_empty())
+        };
+        let language = label("language").unwrap_or("any").to_owned();
+        let of = label("template").map_or(String::new(), |template| format!(" of {template}"));
+        let shelf = self.pool.entry(language + &of).or_default();
         match kind {
             "size" => shelf.waiting += value,
             "target" => shelf.wanted += value,
@@ -69,11 +74,13 @@ mod tests {
              http_requests_total{method=\"GET\",endpoint=\"/a b\",status_code=\"200\"} 3\n\
              http_requests_total{method=\"POST\",endpoint=\"/\",status_code=\"200\"} 4\n\
              sandbox_warm_pool_size{language=\"python\",set=\"1\"} 2\n\
-             sandbox_warm_pool_size{language=\"python\",set=\"2\"} 1\n\
+             sandbox_warm_pool_size{language=\"python\",set=\"2\",template=\"\"} 1\n\
+             sandbox_warm_pool_size{language=\"python\",set=\"\",template=\"data\"} 4\n\
              sandbox_warm_pool_misses{language=\"any\",set=\"\"} 5\nother 1\n# EOF\n",
         );
         assert_eq!((numbers.uptime_seconds, numbers.connections, numbers.requests), (12.5, 2.0, 7.0));
         assert_eq!((numbers.pool["python"].waiting, numbers.pool["any"].misses), (3.0, 5.0));
-        assert_eq!(numbers.pool.len(), 2);
+        assert_eq!(numbers.pool["python of data"].waiting, 4.0);
+        assert_eq!(numbers.pool.len(), 3);
     }
 }

@@ -25,6 +25,7 @@ pub(super) async fn create(client: &Client, args: &CreateArgs) -> Result<ExitCod
         ("metadata", facts::pairs(&args.metadata)?),
         ("agent_id", text(&args.agent)),
         ("network", args.network.map(|network| json!(network))),
+        ("max_concurrent", args.max_concurrent.map(Value::from)),
         ("mode", args.ephemeral.then(|| "ephemeral".into())),
         ("idle_timeout", span(&args.idle)),
         ("lifetime", span(&args.lifetime)),
@@ -91,6 +92,13 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     let limits = &session["limits"];
+    let defaults = session["defaults"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // What counts, and whether anybody asked for it.
+    let usual = |name: &str, shown: String| match defaults.iter().any(|default| default == name) {
+        true => format!("{shown} (default)"),
+        false => shown,
+    };
+    let cores = limits["cpu_millis"].as_f64().map_or("-".into(), |millis| (millis / 1000.0).to_string());
     let rows = [
         ("id", facts::cell(&session["id"])),
         ("state", facts::cell(&session["state"])),
@@ -102,12 +110,14 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> Result<ExitCo
             "running, waiting",
             format!("{}, {}", facts::cell(&session["running"]), facts::cell(&session["queued"])),
         ),
-        ("memory", facts::size(&limits["memory_bytes"])),
-        ("storage", facts::size(&limits["disk_bytes"])),
-        ("cores", limits["cpu_millis"].as_f64().map_or("-".into(), |millis| (millis / 1000.0).to_string())),
-        ("processes", facts::cell(&limits["pids"])),
-        ("time of a program", facts::span(&limits["timeout_ms"])),
-        ("network", facts::cell(&session["network"])),
+        ("run at once", facts::cell(&session["max_concurrent"])),
+        ("memory", usual("memory_bytes", facts::size(&limits["memory_bytes"]))),
+        ("storage", usual("disk_bytes", facts::size(&limits["disk_bytes"]))),
+        ("cores", usual("cpu_millis", cores)),
+        ("processes", usual("pids", facts::cell(&limits["pids"]))),
+        ("time of a program", usual("timeout_ms", facts::span(&limits["timeout_ms"]))),
+        ("network", usual("network", facts::cell(&session["network"]))),
+        ("packages", packages(&session)),
         ("ends unused after", facts::span(&session["idle_timeout_ms"])),
         ("ends after", facts::span(&session["lifetime_ms"])),
         ("environment", facts::cell(&session["env_vars"])),
@@ -142,6 +152,19 @@ pub(super) async fn remove(client: &Client, ids: &[String], purge: bool) -> Resu
         }
     })
     .await
+}
+
+/// Packages that are there, or why they are not.
+fn packages(session: &Value) -> String {
+    let installed = session["installed_dependencies"].as_array().into_iter().flatten();
+    let names =
+        installed.map(|one| format!("{}=={}", facts::cell(&one["name"]), facts::cell(&one["version"])));
+    let mut words: Vec<String> = names.collect();
+    if session["dependency_install_status"] != "completed" {
+        words.push(format!("({})", facts::cell(&session["dependency_install_status"])));
+        words.extend(session["dependency_install_error"].as_str().map(report::one_line));
+    }
+    if words.is_empty() { "-".into() } else { words.join(" ") }
 }
 
 /// The path of something of a session.

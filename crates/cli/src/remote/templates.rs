@@ -4,7 +4,8 @@ use super::client::Client;
 use super::{each, facts};
 use crate::args::remote::{TemplateCommand, TemplateContent};
 use crate::{report, show};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use engine::EngineError;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
@@ -44,9 +45,57 @@ fn body(content: &TemplateContent) -> Result<Map<String, Value>> {
         ("languages", facts::some(&content.languages)),
         ("default_env_vars", facts::pairs(&content.env)?),
         ("network", content.network.map(|network| json!(network))),
+        ("max_concurrent", content.max_concurrent.map(Value::from)),
         ("is_active", content.active.map(Value::from)),
+        ("preload", facts::object(preload(&content.preload)?)),
+        ("rehearsal", facts::object(rehearsal(&content.rehearsal)?)),
+        ("pool", facts::object(pool(content))),
         ("limits", facts::object(facts::limits(&content.limits))),
     ]))
+}
+
+/// Modules by language, of `LANGUAGE=MODULE,…`; nothing behind the `=` for none.
+fn preload(texts: &[String]) -> Result<Map<String, Value>> {
+    let mut all: Map<String, Value> = Map::new();
+    for text in texts {
+        let (language, modules) = named("preload", text, "python=numpy,pandas")?;
+        let modules = modules.split(',').filter(|module| !module.is_empty()).map(Value::from);
+        if let Value::Array(list) = all.entry(language).or_insert_with(|| json!([])) {
+            list.extend(modules);
+        }
+    }
+    Ok(all)
+}
+
+/// Programs by language, of `LANGUAGE=FILE`; nothing behind the `=` for none.
+fn rehearsal(texts: &[String]) -> Result<Map<String, Value>> {
+    let mut all = Map::new();
+    for text in texts {
+        let (language, file) = named("rehearsal", text, "python=warm.py")?;
+        let program = match file {
+            "" => String::new(),
+            file => std::fs::read_to_string(file).with_context(|| format!("could not read `{file}`"))?,
+        };
+        all.insert(language, program.into());
+    }
+    Ok(all)
+}
+
+fn named<'t>(option: &str, text: &'t str, example: &str) -> Result<(String, &'t str)> {
+    match text.split_once('=') {
+        Some((language, rest)) if !language.is_empty() => Ok((language.to_owned(), rest)),
+        _ => Err(EngineError::invalid(option, format!("`{text}` does not say for which language"))
+            .with_hint(format!("write it as `--{option} {example}`"))
+            .into()),
+    }
+}
+
+fn pool(content: &TemplateContent) -> Map<String, Value> {
+    facts::given([
+        ("min", content.pool_min.map(Value::from)),
+        ("max", content.pool_max.map(Value::from)),
+        ("idle_timeout", content.pool_idle.map(|ms| format!("{ms}ms").into())),
+    ])
 }
 
 fn told(template: &Value, json: bool) -> Result<ExitCode> {
@@ -110,6 +159,10 @@ async fn show(client: &Client, id: &str, json: bool) -> Result<ExitCode> {
         ("processes", facts::cell(&limits["pids"])),
         ("time of a program", facts::span(&limits["timeout_ms"])),
         ("network", facts::cell(&template["network"])),
+        ("run at once", facts::cell(&template["max_concurrent"])),
+        ("modules loaded", facts::cell(&template["preload"])),
+        ("rehearsal", facts::cell(&template["rehearsal"])),
+        ("sandboxes that wait", facts::cell(&template["pool"])),
         ("environment", facts::cell(&template["default_env_vars"])),
         ("active", facts::cell(&template["is_active"])),
         ("made", facts::cell(&template["created_at"])),

@@ -9,6 +9,9 @@ use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
+/// How the name of one in the making ends.
+const DRAFT: &str = "draft";
+
 /// The place of one such result.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -59,15 +62,26 @@ impl Prepared {
         if let Some(ready) = self.ready() {
             return Ok(Beginning::Done(ready));
         }
-        let folder = self.place.with_extension("draft");
-        if folder.exists() {
-            // Left by somebody who was interrupted.
-            std::fs::remove_dir_all(&folder).map_err(|e| failed(&e))?;
-        }
+        self.clear_away();
+        let folder = self.place.with_extension(format!("{}.{DRAFT}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&folder).map_err(|e| failed(&e))?;
         // The sandbox that fills it has a uid of its own. Nobody else gets this far: the shelf is private.
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).map_err(|e| failed(&e))?;
         Ok(Beginning::Draft(Draft { folder, place: self.place.clone(), lock }))
+    }
+
+    /// Removes what somebody left who was interrupted. A sandbox may be about to end that still writes there: what
+    /// cannot be removed now is so the next time.
+    fn clear_away(&self) {
+        let Some(shelf) = self.place.parent() else { return };
+        for entry in std::fs::read_dir(shelf).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|extension| extension == DRAFT)
+                && path.file_name().map(Path::new).and_then(Path::file_prefix) == self.place.file_name()
+            {
+                let _ = std::fs::remove_dir_all(path);
+            }
+        }
     }
 }
 

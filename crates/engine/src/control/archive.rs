@@ -152,15 +152,16 @@ pub(super) async fn put(
     Ok(())
 }
 
-/// Puts everything of an archive of ours into a workspace.
+/// Puts everything of an archive of ours below a directory of a workspace.
 pub(super) async fn unpack(
     sandbox: &Sandbox,
+    below: &str,
     from: Box<dyn AsyncRead + Send + Unpin>,
 ) -> Result<(), ControlError> {
     let (send, pieces) = mpsc::channel(4);
     let reading =
         tokio::task::spawn_blocking(move || survey::read_tar(GzDecoder::new(SyncIoBridge::new(from)), &send));
-    put(sandbox, "", pieces).await?;
+    put(sandbox, below, pieces).await?;
     reading.await.map_err(|e| broken(std::io::Error::other(e)))?
 }
 

@@ -28,6 +28,14 @@ pub enum ControlError {
         /// Why not.
         why: String,
     },
+    /// The operator does not want it.
+    #[error("{what}")]
+    NotAllowed {
+        /// What is not done here.
+        what: &'static str,
+        /// Who can change that, and how.
+        hint: &'static str,
+    },
     /// An idempotency key stands for another request.
     #[error("this idempotency key was used for another request")]
     KeyReused,

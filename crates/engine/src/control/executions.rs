@@ -8,6 +8,7 @@ use super::{Caller, ControlPlane, locked, now, traced};
 use crate::storage::{
     Claim, Claimed, Cursor, ExecutionStatus, Json, Page, Progress, StoreError, StoredExecution, Submission,
 };
+use crate::{ArtifactRecord, EngineError, Event};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
@@ -28,7 +29,13 @@ pub struct Done {
     pub record: Arc<Json>,
     /// Whether it was run for an earlier request with the same idempotency key.
     pub replayed: bool,
+    /// Files new or changed in the workspace, with their contents where those were asked for. Only whoever had it run in
+    /// place has them.
+    pub artifacts: Vec<ArtifactRecord>,
 }
+
+/// Who is told what a program does, while it does it.
+pub type Hear<'a> = &'a (dyn Fn(Event) + Send + Sync);
 
 /// An execution that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +50,7 @@ pub struct Accepted {
 
 impl ControlPlane {
     /// Runs a program, in a sandbox of its own or in a session, and waits for what comes of it. When it is returned, the
-    /// result is stored. Whoever does not wait ends the run, unless it has an idempotency key.
+    /// result is stored, where results are kept. Whoever does not wait ends the run, unless it has an idempotency key.
     #[tracing::instrument(name = "control.execute", target = "sandboxd::trace", skip_all)]
     pub async fn execute(
         self: &Arc<ControlPlane>,
@@ -57,8 +64,19 @@ impl ControlPlane {
             let done = self.wait(caller, &accepted.id).await?;
             return Ok(Done { replayed: accepted.replayed, ..done });
         }
+        self.execute_heard(caller, session, program, &|_| {}).await
+    }
+
+    /// The same for somebody who wants to hear of it meanwhile. It is told in between, so it should not take long.
+    pub async fn execute_heard(
+        self: &Arc<ControlPlane>,
+        caller: &Caller,
+        session: Option<&str>,
+        program: Program,
+        hear: Hear<'_>,
+    ) -> Result<Done, ControlError> {
         let ground = self.ground(caller, session).await?;
-        let request = self.request(caller, &ground, &program)?;
+        let request = self.request(caller, &ground, &program).await?;
         let submission = Submission {
             id: new_id(),
             owner: caller.tenant.to_string(),
@@ -73,7 +91,7 @@ impl ControlPlane {
         let way = self.way(&ground, (&caller.tenant, &caller.bounds), self.settings.session_queue)?;
         let order = Order { ground, request, submission };
         let span = traced::execution(&order);
-        self.run_at_once(order, way).instrument(span).await
+        self.run_at_once(order, way, hear).instrument(span).await
     }
 
     /// Stores a program that is to be run, and has it run when it is its turn.
@@ -86,7 +104,7 @@ impl ControlPlane {
         key: Option<&str>,
     ) -> Result<Accepted, ControlError> {
         let ground = self.ground(caller, session).await?;
-        let request = self.request(caller, &ground, &program)?;
+        let request = self.request(caller, &ground, &program).await?;
         let language = self.engine.check(&request)?;
         let way = self.way(&ground, (&caller.tenant, &caller.bounds), self.settings.session_queue)?;
         let (id, created_at) = (new_id(), now());
@@ -153,7 +171,8 @@ impl ControlPlane {
             let found = self.with_output(self.execution(caller, id).await?).await?;
             if let Progress::Finished { record, .. } = found.progress {
                 let record = Arc::new(record);
-                return Ok(Done { id: id.to_owned(), status: found.status, record, replayed: false });
+                let (id, status) = (id.to_owned(), found.status);
+                return Ok(Done { id, status, record, replayed: false, artifacts: Vec::new() });
             }
             tokio::time::sleep(GLANCE).await;
         }
@@ -270,24 +289,33 @@ impl ControlPlane {
         })
     }
 
-    fn request(
+    /// A program as it is run on this ground.
+    pub(super) async fn request(
         &self,
         caller: &Caller,
         ground: &Ground,
         program: &Program,
     ) -> Result<crate::Request, ControlError> {
-        match ground {
-            Ground::Fresh => program.request(&caller.tenant, &self.settings.defaults),
-            Ground::Session(session) => program.request(&caller.tenant, session.defaults()),
+        match (ground, &program.template) {
+            (Ground::Fresh, None) => program.request(&caller.tenant, &self.settings.defaults),
+            (Ground::Fresh, Some(id)) => self.request_of_template(caller, id, program).await,
+            (Ground::Session(session), None) => program.request(&caller.tenant, session.defaults()),
+            (Ground::Session(_), Some(_)) => {
+                Err(EngineError::invalid("template_id", "the session is made from one already")
+                    .with_hint("leave it out, or run the program in a sandbox of its own")
+                    .into())
+            }
         }
     }
 }
 
 const NO_EXECUTION: ControlError = ControlError::NotFound { what: "execution" };
 
-/// Unique, and sorted by time.
+/// The time, to a fraction of a microsecond, by which ids sort; then 122 bits by which nobody guesses another one.
 pub(super) fn new_id() -> String {
-    format!("exec_{}", uuid::Uuid::now_v7().simple())
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let within = u64::from(time.subsec_nanos() % 1_000_000) * 0x1_0000 / 1_000_000;
+    format!("exec_{:012x}{within:04x}{}", time.as_millis(), uuid::Uuid::new_v4().simple())
 }
 
 /// What happens to an execution, one piece after the other.
@@ -320,5 +348,47 @@ impl Follow {
             self.after = last.sequence;
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AP-06: whoever has seen ten thousand ids knows nothing of the next one but what time it will be.
+    #[test]
+    fn ids_sort_by_time_and_the_rest_of_them_is_random() {
+        let ids: Vec<String> = (0..10_000).map(|_| new_id()).collect();
+        let tails: Vec<u128> = ids
+            .iter()
+            .map(|id| {
+                crate::storage::Submission { id: id.clone(), ..submission() }.check().unwrap();
+                u128::from_str_radix(&id[21..], 16).unwrap()
+            })
+            .collect();
+        assert_eq!(tails.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "one came twice");
+        let times: Vec<&str> = ids.iter().map(|id| &id[..21]).collect();
+        assert!(times.is_sorted(), "the clock of a test does not go backwards");
+        // Six bits of a UUID say that it is one. Each other one is set in about half of them: six standard deviations
+        // of 10 000 throws are 300.
+        let counts = (0..128).map(|bit| tails.iter().filter(|tail| **tail >> bit & 1 == 1).count());
+        let even = counts.filter(|count| count.abs_diff(5_000) < 300).count();
+        assert_eq!(even, 122);
+        // Nor does one tell of the next: as many rise as fall, and neighbours differ in half of the bits.
+        let pairs = || tails.windows(2).map(|pair| (pair[0], pair[1]));
+        assert!(pairs().filter(|(a, b)| a < b).count().abs_diff(5_000) < 300);
+        let differ: u32 = pairs().map(|(a, b)| (a ^ b).count_ones()).sum();
+        assert!(differ.abs_diff(61 * 9_999) < 9_999, "{differ}");
+    }
+
+    fn submission() -> Submission {
+        Submission {
+            id: String::new(),
+            owner: "me".into(),
+            session_id: None,
+            language: "python".into(),
+            created_at: 1,
+            request: Json::of(&()).unwrap(),
+        }
     }
 }

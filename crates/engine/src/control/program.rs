@@ -2,12 +2,14 @@
 
 use super::error::ControlError;
 use crate::limits::Wanted;
+use crate::runtime::plan::Purpose;
 use crate::{Input, Request, SourceFile};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub enum Mode {
     Handler,
     /// For the value of its last expression.
     Evaluate,
+    /// Not at all: only whether it is well-formed.
+    Check,
 }
 
 /// A program, and how it shall be run.
@@ -58,9 +62,15 @@ pub struct Program {
     /// Its limits, where they shall differ from the defaults.
     #[serde(default)]
     pub limits: Wanted,
+    /// The template that says what it gets, where it runs in a sandbox of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// Whether it may be run again when nobody knows how far it got.
     #[serde(default)]
     pub idempotent: bool,
+    /// Whether contents of new and changed files are wanted, not only their names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub contents: bool,
 }
 
 /// An event of `null` is one.
@@ -117,6 +127,8 @@ pub(crate) struct Brief<'a> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     env: &'a BTreeMap<String, String>,
     limits: Wanted,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<&'a str>,
 }
 
 impl Program {
@@ -130,16 +142,17 @@ impl Program {
             args: &self.args,
             env: &self.env,
             limits: self.limits,
+            template: self.template.as_deref(),
         }
     }
 
     /// As the engine wants it.
     pub(crate) fn request(&self, owner: &str, defaults: &Defaults) -> Result<Request, ControlError> {
         let language = match self.mode {
-            Mode::Script | Mode::Handler | Mode::Evaluate if self.language.is_empty() => {
+            Mode::Script | Mode::Handler | Mode::Evaluate | Mode::Check if self.language.is_empty() => {
                 return Err(ControlError::invalid("language", "is missing"));
             }
-            Mode::Script | Mode::Handler | Mode::Evaluate => self.language.as_str(),
+            Mode::Script | Mode::Handler | Mode::Evaluate | Mode::Check => self.language.as_str(),
             Mode::Shell if matches!(self.language.as_str(), "" | "bash" | "shell") => "bash",
             Mode::Shell if self.language == "sh" => "sh",
             Mode::Shell => {
@@ -152,6 +165,8 @@ impl Program {
         request.main.path = self.filename.clone().unwrap_or_default();
         request.files = self.files.iter().map(ProgramFile::source).collect();
         request.mode = self.engine_mode()?;
+        request.purpose = if self.mode == Mode::Check { Purpose::Check } else { Purpose::Run };
+        request.contents = self.contents;
         request.args = self.args.clone();
         request.env = env.into_iter().collect();
         request.stdin = self.stdin.as_ref().map(|input| Input::Whole(input.as_bytes().to_vec()));
@@ -161,6 +176,7 @@ impl Program {
         request.network = defaults.network;
         request.profile = defaults.profile;
         request.allow_weaker = defaults.allow_weaker.clone();
+        request.template = defaults.template.clone();
         request.owner = owner.to_owned();
         Ok(request)
     }
@@ -198,6 +214,8 @@ pub struct Defaults {
     pub profile: crate::Profile,
     /// Layers whose absence is accepted.
     pub allow_weaker: Vec<crate::Layer>,
+    /// The template that says so, if that says anything about the programs that wait.
+    pub template: Option<Arc<crate::Warmth>>,
 }
 
 impl Default for Defaults {
@@ -208,6 +226,7 @@ impl Default for Defaults {
             network: crate::Network::None,
             profile: crate::Profile::Default,
             allow_weaker: Vec::new(),
+            template: None,
         }
     }
 }

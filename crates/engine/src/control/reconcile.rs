@@ -174,11 +174,7 @@ impl ControlPlane {
             Some(id) => Ground::Session(self.session_to_use(caller, id).await?),
             None => Ground::Fresh,
         };
-        let defaults = match &ground {
-            Ground::Session(session) => session.defaults().clone(),
-            Ground::Fresh => self.settings.defaults.clone(),
-        };
-        let request = program.request(&caller.tenant, &defaults)?;
+        let request = self.request(caller, &ground, program).await?;
         let bounds = Bounds { queued: usize::MAX, cpu_seconds_per_hour: None, ..caller.bounds };
         let way = self.way(&ground, (&caller.tenant, &bounds), usize::MAX)?;
         Ok((Order { ground, request, submission: found.submission.clone() }, way))

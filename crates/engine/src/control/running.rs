@@ -1,7 +1,7 @@
 //! Having programs run: at once for whoever waits, or as somebody's turn comes, and storing what came of it.
 
 use super::error::ControlError;
-use super::executions::Done;
+use super::executions::{Done, Hear};
 use super::live::{Live, What};
 use super::session::{LiveSession, Place, Seat};
 use super::turns::{Bounds, Reservation, Ticket, Turn};
@@ -20,6 +20,16 @@ pub(crate) enum Ground {
     Fresh,
     /// In a session.
     Session(Arc<LiveSession>),
+}
+
+impl Ground {
+    /// CPU time, in milliseconds, that has to be paid for when this program is over.
+    async fn cost(&self, execution: &Execution) -> f64 {
+        match self {
+            Ground::Fresh => execution.metrics.cpu_time_ms,
+            Ground::Session(session) => session.cost(execution).await,
+        }
+    }
 }
 
 /// A program that is to be run.
@@ -54,23 +64,26 @@ impl ControlPlane {
         self: &Arc<ControlPlane>,
         order: Order,
         way: Way,
+        hear: Hear<'_>,
     ) -> Result<Done, ControlError> {
         let (seat, turn) = way.wait(&order.ground).await?;
         let mut meter = Meter::new(turn, &order.request);
         let mut attempt = 1;
         let mut execution = loop {
-            let (done, begun) = self.run(&order, None).await;
+            let (done, begun) = self.run(&order, hear).await;
             if begun || !has_broken(&done) || attempt >= self.settings.retry_attempts {
                 break done?;
             }
             tokio::time::sleep(self.pause_after(attempt)).await;
             attempt += 1;
         };
-        meter.charge(&execution);
+        meter.charge(order.ground.cost(&execution).await);
         drop(seat);
         execution.execution_id.clone_from(&order.submission.id);
         let outcome = Outcome::of(&execution, now(), self.settings.inline_output)?;
-        self.store.record(&order.submission, &outcome).await?;
+        if self.settings.keep_results {
+            self.store.record(&order.submission, &outcome).await?;
+        }
         drop(meter);
         self.left(&order.ground).await;
         let shortened =
@@ -81,6 +94,7 @@ impl ControlPlane {
             status: outcome.status,
             record: Arc::new(record),
             replayed: false,
+            artifacts: execution.artifacts,
         })
     }
 
@@ -134,11 +148,11 @@ impl ControlPlane {
             live.note(What::Status(ExecutionStatus::Running));
             let meter_turn = &turn;
             let began = Instant::now();
-            let (done, begun) = self.run(order, Some(live)).await;
+            let (done, begun) = self.run(order, &|event| live.tell(event)).await;
             let again = has_broken(&done) && (!begun || idempotent) && attempt < self.settings.retry_attempts;
             match done {
                 Ok(mut execution) if !again => {
-                    meter_turn.charge(execution.metrics.cpu_time_ms);
+                    meter_turn.charge(order.ground.cost(&execution).await);
                     execution.execution_id.clone_from(&order.submission.id);
                     drop(seat);
                     let outcome = Outcome::of(&execution, now(), self.settings.inline_output);
@@ -181,14 +195,12 @@ impl ControlPlane {
     }
 
     /// Runs a program once. Says whether any of it was begun.
-    async fn run(&self, order: &Order, live: Option<&Live>) -> (Result<Execution, EngineError>, bool) {
+    async fn run(&self, order: &Order, hear: Hear<'_>) -> (Result<Execution, EngineError>, bool) {
         let (events, mut heard) = mpsc::channel(64);
         let mut begun = false;
         let tell = |event: Event, begun: &mut bool| {
             *begun |= matches!(event, Event::Started { .. } | Event::Stdout { .. } | Event::Stderr { .. });
-            if let Some(live) = live {
-                live.tell(event);
-            }
+            hear(event);
         };
         let engine = &self.engine;
         let run = async {
@@ -318,9 +330,9 @@ impl Meter {
         Meter { turn, began: Instant::now(), cores, paid: false }
     }
 
-    fn charge(&mut self, execution: &Execution) {
+    fn charge(&mut self, cpu_time_ms: f64) {
         self.paid = true;
-        self.turn.charge(execution.metrics.cpu_time_ms);
+        self.turn.charge(cpu_time_ms);
     }
 }
 

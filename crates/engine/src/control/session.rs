@@ -1,17 +1,18 @@
 //! A session while it has a sandbox, and what is asked for when one is made.
 
+use super::dependencies::{Dependencies, Install, PACKAGES, Packages};
 use super::error::ControlError;
 use super::program::Defaults;
 use super::turns::Turn;
 use super::{ControlSettings, now};
-use crate::limits::Wanted;
+use crate::limits::{Limits, Wanted};
 use crate::storage::{Session, SessionMode, SessionStatus};
 use crate::{EngineError, Event, Execution, Network, Request, Sandbox};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -30,6 +31,9 @@ pub struct NewSession {
     /// What differs from the template.
     #[serde(flatten)]
     pub spec: SessionSpec,
+    /// Packages it shall have. Its programs wait for them.
+    #[serde(default, skip_deserializing)]
+    pub install: Option<Install>,
     /// How long it may do nothing, in milliseconds; -1 for ever.
     pub idle_ms: Option<i64>,
     /// How long it may live, likewise.
@@ -48,6 +52,7 @@ impl Default for NewSession {
             mode: SessionMode::Persistent,
             agent_id: None,
             spec: SessionSpec::default(),
+            install: None,
             idle_ms: None,
             lifetime_ms: None,
         }
@@ -69,9 +74,15 @@ pub struct SessionSpec {
     /// What it may reach, where that shall differ from what is usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// Its programs that may run at once; one where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
     /// What the caller wants to find again.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
+    /// Packages it has, or will have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependencies: Option<Dependencies>,
 }
 
 /// A session as callers see it.
@@ -81,6 +92,12 @@ pub struct SessionView {
     pub session: Session,
     /// What it is like.
     pub spec: SessionSpec,
+    /// Its bounds, with what is usual where it asked for none; none where it could not have them any more.
+    pub limits: Option<Limits>,
+    /// What it may reach.
+    pub network: Network,
+    /// Its programs that may run at once.
+    pub max_concurrent: u32,
     /// Its programs that run.
     pub running: usize,
     /// Its programs that wait.
@@ -93,11 +110,18 @@ pub(crate) struct LiveSession {
     pub(super) row: Mutex<Session>,
     pub(super) spec: SessionSpec,
     pub(super) sandbox: Sandbox,
+    pub(super) packages: Mutex<Packages>,
+    network: Network,
     defaults: Defaults,
+    /// The same for programs that find packages.
+    with_packages: OnceLock<Defaults>,
     seats: Arc<Semaphore>,
+    max_concurrent: u32,
+    /// CPU time of its sandbox that was paid for.
+    paid_micros: AtomicU64,
     waiting: AtomicUsize,
-    /// The turn of its program.
-    turn: Mutex<Weak<Turn>>,
+    /// The turns of its programs.
+    turns: Mutex<Vec<Weak<Turn>>>,
     running: Arc<AtomicUsize>,
     /// When something was last done with it, and what of that is stored.
     touched: AtomicI64,
@@ -109,7 +133,7 @@ pub(crate) struct LiveSession {
     pub(super) closing: AtomicBool,
 }
 
-/// A place in a session, for one program.
+/// A place in a session, for one program, or all of them.
 #[derive(Debug)]
 pub(crate) struct Seat {
     _permit: OwnedSemaphorePermit,
@@ -140,25 +164,46 @@ impl LiveSession {
             ..Wanted::default()
         };
         let at = row.last_activity_at;
-        LiveSession {
+        let max_concurrent = sandbox.max_concurrent();
+        let live = LiveSession {
             row: Mutex::new(row),
+            packages: Mutex::new(Packages::of(&spec)),
+            network: spec.network.unwrap_or(usual.network),
             defaults: Defaults { env, limits, ..usual.clone() },
+            with_packages: OnceLock::new(),
             spec,
             sandbox,
-            seats: Arc::new(Semaphore::new(1)),
+            seats: Arc::new(Semaphore::new(max_concurrent as usize)),
+            max_concurrent,
+            paid_micros: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
-            turn: Mutex::default(),
+            turns: Mutex::default(),
             running: Arc::default(),
             touched: AtomicI64::new(at),
             noted: AtomicI64::new(at),
             changed: AtomicBool::new(false),
             saved_at: AtomicI64::new(at),
             closing: AtomicBool::new(false),
+        };
+        if live.spec.dependencies.is_some() {
+            live.show_packages();
         }
+        live
     }
 
+    /// What its programs get that do not ask for something else.
     pub(super) fn defaults(&self) -> &Defaults {
-        &self.defaults
+        self.with_packages.get().unwrap_or(&self.defaults)
+    }
+
+    /// Has its programs find packages from now on.
+    pub(super) fn show_packages(&self) {
+        let _ = self.with_packages.get_or_init(|| {
+            let mut defaults = self.defaults.clone();
+            let path = defaults.env.entry("PYTHONPATH".into()).or_default();
+            *path = if path.is_empty() { PACKAGES.into() } else { format!("{path}:{PACKAGES}") };
+            defaults
+        });
     }
 
     pub(super) fn row(&self) -> Session {
@@ -194,7 +239,16 @@ impl LiveSession {
         if running > 0 && session.status == SessionStatus::Ready {
             session.status = SessionStatus::Running;
         }
-        SessionView { session, spec: self.spec.clone(), running, queued: self.waiting.load(Relaxed) }
+        let dependencies = super::locked(&self.packages).all.clone();
+        SessionView {
+            session,
+            spec: SessionSpec { dependencies, ..self.spec.clone() },
+            limits: Some(*self.sandbox.limits()),
+            network: self.network,
+            max_concurrent: self.max_concurrent,
+            running,
+            queued: self.waiting.load(Relaxed),
+        }
     }
 
     /// A place among those who wait for it, of which there are no more than so many.
@@ -210,10 +264,11 @@ impl LiveSession {
         Ok(place)
     }
 
-    /// Takes note of the turn in which its program runs.
+    /// Takes note of the turn in which one of its programs runs.
     pub(super) fn works_in(&self, turn: &Arc<Turn>) {
-        let mut own = super::locked(&self.turn);
-        *own = Arc::downgrade(turn);
+        let mut own = super::locked(&self.turns);
+        own.retain(|turn| turn.strong_count() > 0);
+        own.push(Arc::downgrade(turn));
         if self.row().status == SessionStatus::Paused {
             turn.lend();
         }
@@ -221,15 +276,28 @@ impl LiveSession {
 
     /// Has it stand still, or go on. Its state says so already.
     pub(super) async fn stand_still(&self, still: bool) -> Result<(), EngineError> {
-        let turn = || super::locked(&self.turn).upgrade();
+        let turns = || super::locked(&self.turns).iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         if still {
             self.sandbox.pause().await?;
-            turn().iter().for_each(|turn| turn.lend());
+            turns().iter().for_each(|turn| turn.lend());
         } else {
-            turn().iter().for_each(|turn| turn.take_back());
+            turns().iter().for_each(|turn| turn.take_back());
             self.sandbox.resume().await?;
         }
         Ok(())
+    }
+
+    /// CPU time, in milliseconds, that has to be paid for when this program of it is over. Where several run at once, that
+    /// is what the kernel counted of all of them and nobody has paid for yet: less can be seen of each by itself.
+    pub(super) async fn cost(&self, execution: &Execution) -> f64 {
+        let own = execution.metrics.cpu_time_ms;
+        if self.max_concurrent == 1 {
+            return own;
+        }
+        match self.sandbox.usage().await.ok().and_then(|usage| usage.cpu_micros) {
+            Some(used) => used.saturating_sub(self.paid_micros.fetch_max(used, Relaxed)) as f64 / 1000.0,
+            None => own,
+        }
     }
 
     /// Whether it has ended, or is about to.
@@ -261,15 +329,33 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Waits until those before are done.
+    /// Waits until it is free for one more.
     pub(super) async fn seat(self) -> Result<Seat, ControlError> {
+        let permit = self.session.seats.clone().acquire_owned().await;
+        self.taken(permit.ok())
+    }
+
+    /// Waits until all others are done. Who comes later waits as well.
+    pub(super) async fn all_seats(self) -> Result<Seat, ControlError> {
+        let permit = self.session.seats.clone().acquire_many_owned(self.session.max_concurrent).await;
+        self.taken(permit.ok())
+    }
+
+    /// The same where it is known that there is nobody.
+    pub(super) fn all_seats_at_once(self) -> Result<Seat, ControlError> {
+        let permit = self.session.seats.clone().try_acquire_many_owned(self.session.max_concurrent);
+        self.taken(permit.ok())
+    }
+
+    fn taken(self, permit: Option<OwnedSemaphorePermit>) -> Result<Seat, ControlError> {
         let session = &self.session;
-        let permit = session.seats.clone().acquire_owned().await.map_err(|_| session.gone())?;
-        if session.is_over() {
-            return Err(session.gone());
+        match permit {
+            Some(permit) if !session.is_over() => {
+                session.running.fetch_add(1, Relaxed);
+                Ok(Seat { _permit: permit, running: session.running.clone() })
+            }
+            _ => Err(session.gone()),
         }
-        session.running.fetch_add(1, Relaxed);
-        Ok(Seat { _permit: permit, running: session.running.clone() })
     }
 }
 

@@ -1,28 +1,24 @@
-//! Sessions: made, used, paused, ended.
+//! Sessions: made, shown, used, paused.
 
+mod ending;
+
+use super::dependencies::Dependencies;
 use super::error::ControlError;
 use super::live::What;
 use super::nodes::Placement;
-use super::running::Ground;
 use super::session::{LiveSession, NewSession, SessionSpec, SessionView};
 use super::templates::TemplateSpec;
-use super::{Caller, ControlPlane, locked, now};
+use super::{Caller, ControlPlane, Name, locked, now};
 use crate::limits::Wanted;
 use crate::storage::{
     Claim, Claimed, Cursor, Json, Page, Session, SessionFilter, SessionMode, SessionStatus, StoreError,
     Transition,
 };
 use crate::{EngineError, SandboxSpec};
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-/// How much of the time a session may do nothing passes before it is stored that it did something.
-const SHARE: i64 = 10;
-/// And at least this long, in milliseconds.
-const SELDOM: i64 = 1000;
-/// How long a sandbox may take to go.
-const FAREWELL: Duration = Duration::from_secs(5);
 
 const NO_SESSION: ControlError = ControlError::NotFound { what: "session" };
 
@@ -54,8 +50,27 @@ impl ControlPlane {
         if template.inactive {
             return Err(ControlError::conflict("template", "is not active"));
         }
-        let spec = self.settle(&new.spec, &template)?;
-        let room = self.room(caller)?;
+        let mut spec = self.settle(&new.spec, &template)?;
+        if new.mode == SessionMode::Ephemeral {
+            if new.spec.max_concurrent.is_some_and(|wanted| wanted > 1) {
+                let wrong = EngineError::invalid("max_concurrent", "an ephemeral session is for one program");
+                return Err(wrong.with_hint("leave it out, or make a persistent session").into());
+            }
+            spec.max_concurrent = None;
+        }
+        let turn = match &new.install {
+            Some(install) if install.packages.is_empty() => {
+                spec.dependencies = Some(Dependencies::of_nothing(install));
+                None
+            }
+            Some(install) => {
+                self.check_install(install)?;
+                spec = spec.with(install)?;
+                Some(self.turns.reserve(&caller.tenant, &caller.bounds)?)
+            }
+            None => None,
+        };
+        let room = self.room(caller, &id)?;
         let agent_nodes = match &new.agent_id {
             Some(agent) => self.store.nodes_of_agent(&caller.tenant, agent).await?,
             None => Vec::new(),
@@ -103,9 +118,16 @@ impl ControlPlane {
             Claimed::Before { made, .. } => return Ok((self.session(caller, &made).await?, false)),
             Claimed::Different => return Err(ControlError::KeyReused),
         }
-        let live = self.furnish(row, spec).await;
-        drop(room);
-        Ok((live?.view(), true))
+        let plane = self.clone();
+        let made = async move {
+            let live = plane.furnish(row, spec, room).await?;
+            let view = live.view();
+            if let Some(install) = new.install {
+                plane.begin_install(&live, install.index, turn)?;
+            }
+            Ok((view, true))
+        };
+        finished(made).await
     }
 
     /// One session of this caller.
@@ -172,30 +194,6 @@ impl ControlPlane {
         Ok(live.view())
     }
 
-    /// Ends a session: its programs, its sandbox and its files. What it was, and its executions, can still be looked at.
-    /// Ending it again changes nothing.
-    pub async fn terminate_session(
-        self: &Arc<ControlPlane>,
-        caller: &Caller,
-        id: &str,
-    ) -> Result<SessionView, ControlError> {
-        self.terminate(&caller.tenant, id, None).await?;
-        self.session(caller, id).await
-    }
-
-    /// Ends a session, and forgets that it ever was.
-    pub async fn purge_session(
-        self: &Arc<ControlPlane>,
-        caller: &Caller,
-        id: &str,
-    ) -> Result<(), ControlError> {
-        self.terminate(&caller.tenant, id, None).await?;
-        match self.store.purge_session(&caller.tenant, id).await {
-            Err(StoreError::NotFound { .. }) => Err(NO_SESSION),
-            other => Ok(other?),
-        }
-    }
-
     /// A session, to do something in it. One that has no sandbox at the moment gets one.
     pub(super) async fn session_to_use(
         self: &Arc<ControlPlane>,
@@ -230,21 +228,25 @@ impl ControlPlane {
         if let Some(why) = why {
             return Err(ControlError::conflict("session", why));
         }
-        let room = self.room(caller)?;
-        let spec: SessionSpec = row.spec.read()?;
+        let mut spec: SessionSpec = row.spec.read()?;
+        spec.dependencies = spec.dependencies.map(Dependencies::abandoned);
+        if spec.dependencies.as_ref().is_some_and(Dependencies::is_missed) {
+            return Err(ControlError::conflict("session", "has failed: its packages could not be installed"));
+        }
+        let room = self.room(caller, id)?;
         // Of any number of callers one goes on; the others find it in the making.
         self.store.move_session(&row, SessionStatus::Creating, now(), Some("it is used again")).await?;
         row.status = SessionStatus::Creating;
-        let live = self.furnish(row, spec).await;
-        drop(room);
-        live
+        let plane = self.clone();
+        finished(async move { plane.furnish(row, spec, room).await }).await
     }
 
-    /// Gives a session that is in the making its sandbox, and what it had in its workspace.
+    /// Gives a session that is in the making its sandbox, and what it had in its workspace. Its room is held until then.
     async fn furnish(
         self: &Arc<ControlPlane>,
         row: Session,
         spec: SessionSpec,
+        _room: Room,
     ) -> Result<Arc<LiveSession>, ControlError> {
         let defaults = &self.settings.defaults;
         let wanted = SandboxSpec {
@@ -253,6 +255,7 @@ impl ControlPlane {
             profile: defaults.profile,
             allow_weaker: defaults.allow_weaker.clone(),
             languages: spec.languages.clone(),
+            max_concurrent: self.concurrent(&spec),
         };
         let made = async {
             self.breaker.pass()?;
@@ -277,19 +280,22 @@ impl ControlPlane {
             }
         };
         self.store.place_session(&row.owner, &row.id, row.node.as_deref(), Some(sandbox.id())).await?;
-        let sandbox_id = Some(sandbox.id().to_owned());
-        self.store.move_session(&row, SessionStatus::Ready, now(), None).await?;
-        let row = Session {
+        let ready = Session {
             status: SessionStatus::Ready,
-            sandbox_id,
+            sandbox_id: Some(sandbox.id().to_owned()),
             last_activity_at: now(),
             ended_at: None,
             transitions: row.transitions + 1,
-            ..row
+            ..row.clone()
         };
         let key = (Arc::from(row.owner.as_str()), row.id.clone());
-        let live = Arc::new(LiveSession::new(row, spec, sandbox, &self.settings));
+        let live = Arc::new(LiveSession::new(ready, spec, sandbox, &self.settings));
+        // Whoever reads that it is ready shall find it here.
         locked(&self.sessions).live.insert(key, live.clone());
+        if let Err(error) = self.store.move_session(&row, SessionStatus::Ready, now(), None).await {
+            self.close(&live).await;
+            return Err(error.into());
+        }
         tokio::spawn(self.clone().mind(live.clone()));
         Ok(live)
     }
@@ -300,96 +306,11 @@ impl ControlPlane {
         if live.closing.swap(true, Relaxed) {
             return;
         }
-        let row = live.row();
-        self.forget_session(&row);
-        let _ =
-            self.store.move_session(&row, SessionStatus::Failed, now(), Some("its sandbox is gone")).await;
-    }
-
-    /// After a program: a session that was for one is over.
-    pub(super) async fn left(self: &Arc<ControlPlane>, ground: &Ground) {
-        let Ground::Session(live) = ground else { return };
-        live.touch();
-        let row = live.row();
-        if row.mode == SessionMode::Ephemeral {
-            let _ = self.terminate(&row.owner, &row.id, Some("its one program is over")).await;
-        } else if live.touched() - live.noted.load(Relaxed) >= (row.idle_ms / SHARE).max(SELDOM) {
-            let at = live.touched();
-            live.noted.store(at, Relaxed);
-            let _ = self.store.touch_session(&row, at).await;
-        }
-    }
-
-    pub(super) async fn terminate(
-        self: &Arc<ControlPlane>,
-        owner: &str,
-        id: &str,
-        reason: Option<&str>,
-    ) -> Result<(), ControlError> {
-        let row = match self.live_session(owner, id) {
-            Some(live) => {
-                self.close(&live).await;
-                live.row()
-            }
-            None => self.stored(owner, id).await?,
-        };
-        if row.status == SessionStatus::Terminated {
-            return Ok(());
-        }
-        match self.store.move_session(&row, SessionStatus::Terminated, now(), reason).await {
-            // Somebody else ended it, or it failed meanwhile.
-            Err(StoreError::Conflict { .. }) => {
-                let row = self.stored(owner, id).await?;
-                if row.status != SessionStatus::Terminated {
-                    self.store.move_session(&row, SessionStatus::Terminated, now(), reason).await?;
-                }
-            }
-            other => other?,
-        }
-        self.drop_workspace(&self.stored(owner, id).await?).await
-    }
-
-    /// Ends everything in a session, and its sandbox.
-    pub(super) async fn close(&self, live: &LiveSession) {
-        live.closing.store(true, Relaxed);
-        let row = live.row();
-        for execution in self.live_in(&row.owner, &row.id) {
-            execution.cancel.cancel();
-        }
-        live.sandbox.close();
-        let _ = tokio::time::timeout(FAREWELL, live.sandbox.gone()).await;
-        self.forget_session(&row);
-    }
-
-    pub(super) fn forget_session(&self, row: &Session) {
-        locked(&self.sessions).live.remove(&(Arc::from(row.owner.as_str()), row.id.clone()));
-    }
-
-    /// Ends sessions whose time is over.
-    pub(super) async fn end_due_sessions(self: &Arc<ControlPlane>) {
-        let at = now();
-        for live in self.all_live_sessions() {
-            let view = live.view();
-            let busy = view.running > 0;
-            let lifetime = Session { idle_ms: -1, ..view.session.clone() };
-            let reason = if at >= lifetime.due_at(at) {
-                "its lifetime is over"
-            } else if !busy && at >= view.session.due_at(view.session.last_activity_at) {
-                "it was idle"
-            } else {
-                continue;
-            };
-            let _ = self.terminate(&view.session.owner, &view.session.id, Some(reason)).await;
-        }
-        for status in [SessionStatus::Stopped, SessionStatus::Ready, SessionStatus::Paused] {
-            let Ok(due) = self.store.due_sessions(status, at, None, 100).await else { return };
-            for row in due.items {
-                let here = row.node.as_deref() == Some(&self.settings.node);
-                if here && self.live_session(&row.owner, &row.id).is_none() {
-                    let _ = self.terminate(&row.owner, &row.id, Some("its time is over")).await;
-                }
-            }
-        }
+        self.forget_session(&live);
+        let _ = self
+            .store
+            .move_session(&live.row(), SessionStatus::Failed, now(), Some("its sandbox is gone"))
+            .await;
     }
 
     pub(super) fn all_live_sessions(&self) -> Vec<Arc<LiveSession>> {
@@ -447,8 +368,20 @@ impl ControlPlane {
     }
 
     fn view(&self, session: Session) -> Result<SessionView, ControlError> {
-        let spec = session.spec.read()?;
-        Ok(SessionView { session, spec, running: 0, queued: 0 })
+        let mut spec: SessionSpec = session.spec.read()?;
+        if !session.status.is_live() {
+            spec.dependencies = spec.dependencies.map(Dependencies::abandoned);
+        }
+        let defaults = &self.settings.defaults;
+        let limits = self.engine.limits(spec.limits.or(defaults.limits)).ok();
+        let network = spec.network.unwrap_or(defaults.network);
+        let max_concurrent = self.concurrent(&spec);
+        Ok(SessionView { session, spec, limits, network, max_concurrent, running: 0, queued: 0 })
+    }
+
+    /// How many programs of a session run at once: no more than may now, whatever it was made with.
+    fn concurrent(&self, spec: &SessionSpec) -> u32 {
+        spec.max_concurrent.unwrap_or(1).min(self.settings.max_concurrent).max(1)
     }
 
     /// What a session is like: what was asked for, else what its template says.
@@ -467,15 +400,19 @@ impl ControlPlane {
         self.engine.check_limits(limits)?;
         let network = asked.network.or(template.network);
         self.check_network(network)?;
-        Ok(SessionSpec { limits, env, languages, network, metadata: asked.metadata.clone() })
+        let max_concurrent = asked.max_concurrent.or(template.max_concurrent);
+        self.check_concurrent(max_concurrent)?;
+        let metadata = asked.metadata.clone();
+        Ok(SessionSpec { limits, env, languages, network, max_concurrent, metadata, dependencies: None })
     }
 
     /// Whether this caller may have one more session. What is returned holds its place until it is there.
-    fn room(self: &Arc<ControlPlane>, caller: &Caller) -> Result<Room, ControlError> {
+    fn room(self: &Arc<ControlPlane>, caller: &Caller, id: &str) -> Result<Room, ControlError> {
         let mut sessions = locked(&self.sessions);
-        let own = sessions.live.keys().filter(|(owner, _)| *owner == caller.tenant).count()
-            + sessions.coming.get(&caller.tenant).copied().unwrap_or(0);
-        let all = sessions.live.len() + sessions.coming.values().sum::<usize>();
+        let coming = || sessions.coming.iter().map(|((owner, _), many)| (owner, *many));
+        let counted = || sessions.live.keys().map(|(owner, _)| (owner, 1)).chain(coming());
+        let own: usize = counted().filter(|(owner, _)| **owner == caller.tenant).map(|(_, many)| many).sum();
+        let all: usize = counted().map(|(_, many)| many).sum();
         let later = Duration::from_secs(10);
         if own >= caller.bounds.sessions {
             return Err(ControlError::too_many("sessions", &format!("there are {own} already"), later));
@@ -484,26 +421,37 @@ impl ControlPlane {
             let why = format!("there are {all} sessions already");
             return Err(ControlError::Busy { why, retry_after: later });
         }
-        *sessions.coming.entry(caller.tenant.clone()).or_default() += 1;
-        Ok(Room { plane: self.clone(), tenant: caller.tenant.clone() })
+        let name = (caller.tenant.clone(), id.to_owned());
+        *sessions.coming.entry(name.clone()).or_default() += 1;
+        Ok(Room { plane: self.clone(), name })
     }
+}
+
+/// Waits for something that is done even if nobody waits for it any more: what is stored as being in the making shall
+/// not be so for ever.
+async fn finished<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ControlError>> + Send + 'static,
+) -> Result<T, ControlError> {
+    tokio::spawn(work).await.map_err(|e| EngineError::Broken(e.to_string()))?
 }
 
 /// The place of a session that is in the making.
 struct Room {
     plane: Arc<ControlPlane>,
-    tenant: Arc<str>,
+    name: Name,
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
         let mut sessions = locked(&self.plane.sessions);
-        if let Some(count) = sessions.coming.get_mut(&self.tenant) {
-            *count -= 1;
-            if *count == 0 {
-                sessions.coming.remove(&self.tenant);
+        if let Entry::Occupied(mut coming) = sessions.coming.entry(self.name.clone()) {
+            *coming.get_mut() -= 1;
+            if *coming.get() == 0 {
+                coming.remove();
             }
         }
+        drop(sessions);
+        self.plane.settled.notify_waiters();
     }
 }
 

@@ -62,7 +62,7 @@ impl ControlPlane {
     /// Puts a workspace that was saved into a sandbox.
     pub(super) async fn restore(&self, sandbox: &Sandbox, object: &str) -> Result<(), ControlError> {
         let content = self.store.objects().get(&object.parse()?, None).await?;
-        unpack(sandbox, content.bytes).await
+        unpack(sandbox, "", content.bytes).await
     }
 
     /// Forgets the workspace of a session.

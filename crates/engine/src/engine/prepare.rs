@@ -2,20 +2,34 @@
 
 use super::{Engine, Event, Request};
 use crate::aside::Aside;
-use crate::cache::{Beginning, Prepared};
-use crate::conversation::{self, End, Line, Speech};
+use crate::cache::{Beginning, Draft, Prepared};
+use crate::conversation::{self, End, FAREWELL, Line, Speech};
 use crate::execution::{Status, judge};
+use crate::isolator::native::{Lease, Native};
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Limits, Wanted};
-use crate::runtime::{Found, Runtime, plan};
-use crate::{EngineError, Network, Profile};
+use crate::runtime::{Found, Runtime, find, plan};
+use crate::{Cancel, EngineError, Network, Profile};
 use jail::spec::{HostDir, HostDirMode};
-use protocol::{Collect, Job};
+use protocol::{Collect, Job, Step};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 impl Engine {
+    /// Has what toolchains need done once done before anybody waits for it. What fails is told to whoever wants it then.
+    pub async fn prepare_languages(&self) {
+        let (nobody, _listens) = mpsc::channel(1);
+        for runtime in self.catalogue.runtimes().unwrap_or_default() {
+            let Ok(found) = find::find(runtime) else { continue };
+            if found.variant.prepare.is_some() {
+                let request = Request::new(&runtime.name, "");
+                let _ = self.host_dirs(&request, runtime, &found, true, &nobody).await;
+            }
+        }
+    }
+
     /// The prepared directory of a variant, made in a sandbox of its own if need be.
     pub(super) async fn prepared(
         &self,
@@ -33,7 +47,8 @@ impl Engine {
         if let Some(ready) = prepared.ready() {
             return Ok(ready);
         }
-        let _ = events.send(Event::Preparing { language: runtime.title.clone() }).await;
+        // Somebody who wants several languages, and does not listen, must not wait for himself.
+        let _ = events.try_send(Event::Preparing { language: runtime.title.clone() });
         let draft = loop {
             match prepared.begin()? {
                 Beginning::Draft(draft) => break draft,
@@ -67,15 +82,45 @@ impl Engine {
             host_dirs: dirs.iter().cloned().chain([writable]).collect(),
             allow_weaker: request.allow_weaker.clone(),
             zygote: None,
+            seats: 0,
         };
-        let outcome = self.prepare_in(&spec, runtime, found, request, events).await;
-        match outcome {
+        let step = plan::prepare(runtime, found, &spec.limits, &self.native.places(&spec.id));
+        let preparation = Preparation {
+            native: self.native.clone(),
+            spec,
+            step,
+            title: runtime.title.clone(),
+            optional: prepare.optional,
+        };
+        // Whoever asks next wants it too, so it is done even if nobody waits for it any more.
+        let done = tokio::spawn(preparation.make(draft));
+        tokio::select! {
+            done = done => done.map_err(|e| EngineError::Broken(e.to_string()))?,
+            () = request.cancel.cancelled() => Err(EngineError::Cancelled),
+            () = events.closed() => Err(EngineError::Cancelled),
+        }
+    }
+}
+
+/// The work of one toolchain.
+struct Preparation {
+    native: Arc<Native>,
+    spec: PlaceSpec,
+    step: Option<Step>,
+    title: String,
+    optional: bool,
+}
+
+impl Preparation {
+    /// Fills a draft, and keeps it.
+    async fn make(self, draft: Draft) -> Result<PathBuf, EngineError> {
+        match self.fill().await {
             Ok(None) => draft.finish(),
             // It works without, only slower. Trying again with every run would be slower still.
-            Ok(Some(_)) if prepare.optional => draft.finish_empty(),
+            Ok(Some(_)) if self.optional => draft.finish_empty(),
             Ok(Some(why)) => {
                 draft.discard();
-                Err(EngineError::Broken(format!("{} could not be prepared: {why}", runtime.title)))
+                Err(EngineError::Broken(format!("{} could not be prepared: {why}", self.title)))
             }
             Err(error) => {
                 draft.discard();
@@ -85,19 +130,11 @@ impl Engine {
     }
 
     /// Does the work, and says why it failed if it did.
-    async fn prepare_in(
-        &self,
-        spec: &PlaceSpec,
-        runtime: &Runtime,
-        found: &Found<'_>,
-        request: &Request,
-        events: &mpsc::Sender<Event>,
-    ) -> Result<Option<String>, EngineError> {
-        let step = plan::prepare(runtime, found, &spec.limits, &self.native.places(&spec.id));
+    async fn fill(&self) -> Result<Option<String>, EngineError> {
         let job = Job {
             files: Vec::new(),
-            steps: step.into_iter().collect(),
-            limits: spec.limits.of_job(),
+            steps: self.step.iter().cloned().collect(),
+            limits: self.spec.limits.of_job(),
             stdin: false,
             collect: Collect {
                 artifacts: false,
@@ -109,32 +146,31 @@ impl Engine {
             },
         };
         let words = conversation::words(&job, &[], None)?;
-        let place = self.native.create(spec, &words, None).await?;
+        let place = self.native.create(&self.spec, &words, None).await?;
+        let lease = Lease::new(self.native.clone(), self.spec.id.clone());
         // What the toolchain says while it is prepared is not the program's output.
         let (quiet, mut nobody) = mpsc::channel(16);
         let (mut line, mut aside) = (Line::new(place.stream), Aside::default());
-        let speech = Speech { words: &words[place.told..], feed: None };
-        let talk = conversation::hold(&mut line, &job, speech, &quiet, &request.cancel, &mut aside);
+        let speech = Speech { words: &words[place.told..], feed: None, farewell: FAREWELL };
+        let never = Cancel::default();
+        let talk = conversation::hold(&mut line, &job, speech, &quiet, &never, &mut aside);
         tokio::pin!(talk);
         let heard = loop {
             tokio::select! {
                 heard = &mut talk => break heard,
                 Some(_) = nobody.recv() => {}
-                () = events.closed() => request.cancel.cancel(),
             }
         };
-        let usage = self.native.destroy(&spec.id).await?;
-        match heard.end {
-            End::Finished(result) => match judge(&result, &usage, &spec.limits) {
-                (Status::Success, _) => Ok(None),
-                (Status::Cancelled, _) => Err(EngineError::Cancelled),
+        let usage = lease.end(None).await?;
+        Ok(match heard.end {
+            End::Finished(result) => match judge(&result, &usage, &self.spec.limits) {
+                (Status::Success, _) => None,
                 (_, why) => {
                     let said = String::from_utf8_lossy(&heard.stderr).trim().to_owned();
-                    Ok(Some(format!("{}: {said}", why.unwrap_or_default())))
+                    Some(format!("{}: {said}", why.unwrap_or_default()))
                 }
             },
-            End::Cancelled => Err(EngineError::Cancelled),
-            other => Ok(Some(format!("{other:?}"))),
-        }
+            other => Some(format!("{other:?}")),
+        })
     }
 }

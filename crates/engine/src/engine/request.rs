@@ -3,10 +3,12 @@
 use crate::call::Mode;
 use crate::input::Input;
 use crate::limits::{Limits, Wanted};
+use crate::pool::Warmth;
 use crate::runtime::Runtime;
 use crate::runtime::plan::Purpose;
 use crate::{Cancel, EngineError, Layer, Network, Profile};
 use jail::beneath::PlainPath;
+use std::sync::Arc;
 
 /// Most files of a program.
 const MOST_FILES: usize = 10_000;
@@ -59,6 +61,8 @@ pub struct Request {
     pub unsafe_no_isolation: bool,
     /// Layers whose absence is accepted.
     pub allow_weaker: Vec<Layer>,
+    /// The template it names, if that says anything about the programs that wait.
+    pub template: Option<Arc<Warmth>>,
     /// Whose program it is: caches are never shared between owners.
     pub owner: String,
     /// Ends the run.
@@ -83,6 +87,7 @@ impl Request {
             contents: false,
             unsafe_no_isolation: false,
             allow_weaker: Vec::new(),
+            template: None,
             owner: format!("uid-{}", rustix::process::getuid().as_raw()),
             cancel: Cancel::default(),
         }

@@ -1,5 +1,6 @@
 //! One run: what the executor is told, and what is made of what it answers.
 
+use super::hall::Names;
 use super::{Request, SourceFile};
 use crate::EngineError;
 use crate::cache::{BuiltFile, Compiled};
@@ -14,6 +15,7 @@ use crate::warm::{Placed, Task, fits};
 use jail::beneath::PlainPath;
 use jail::spec::BoxUsage;
 use protocol::{BUILD_STREAM, Collect, FileIn, Job, JobResult, Place, Step, StepKind};
+use std::collections::BTreeMap;
 
 /// One run in the making.
 pub(super) struct Run<'a> {
@@ -24,6 +26,8 @@ pub(super) struct Run<'a> {
     /// Whether the workspace has a life before and after it: its main file goes away with it, and nothing that lies there
     /// is known here.
     pub(super) visits: bool,
+    /// Names of main files of others that run beside it.
+    pub(super) names: Option<&'a Names>,
 }
 
 impl Run<'_> {
@@ -213,7 +217,7 @@ impl Run<'_> {
             return_value_set: return_value.is_some(),
             return_value,
             metrics: metrics(result.as_ref(), &usage, written),
-            artifacts: result.as_ref().map(|result| artifacts(result, &mut files)).unwrap_or_default(),
+            artifacts: result.as_ref().map(|result| self.artifacts(result, &mut files)).unwrap_or_default(),
             artifacts_truncated: result.as_ref().is_some_and(|result| result.artifacts_truncated),
             isolation,
             error: message.map(|message| Failure { step, message }),
@@ -221,6 +225,22 @@ impl Run<'_> {
             started_at: started_at.to_string(),
             finished_at: jiff::Timestamp::now().to_string(),
         }
+    }
+
+    /// Files that came to be, without what makes others run beside it.
+    fn artifacts(&self, result: &JobResult, files: &mut BTreeMap<u32, Vec<u8>>) -> Vec<ArtifactRecord> {
+        let records = result.artifacts.iter().enumerate().filter_map(|(index, artifact)| {
+            // The executor is close to user code: what it calls a path is checked again.
+            let path = PlainPath::parse(&artifact.path).ok()?.as_str().to_owned();
+            if self.names.is_some_and(|names| names.has_given(&path)) {
+                return None;
+            }
+            let mime = mime_guess::from_path(&path).first_or_octet_stream().to_string();
+            let (size, sha256) = (artifact.size, artifact.sha256.clone());
+            let (content, executable) = (files.remove(&(index as u32)), artifact.executable);
+            Some(ArtifactRecord { path, size, sha256, mime, content, executable })
+        });
+        records.collect()
     }
 }
 
@@ -243,7 +263,7 @@ fn without_result(end: End, usage: &BoxUsage, limits: &Limits) -> (Status, Optio
             format!("it used more memory than {}", crate::limits::show_bytes(limits.memory_bytes)),
         ),
         End::HungUp => (Status::InfraError, "the executor ended unexpectedly".into()),
-        End::Broken(reason) => (Status::InfraError, reason),
+        End::Unable(reason) | End::Broken(reason) => (Status::InfraError, reason),
         End::Silent => (Status::TimedOut, "it did not end in time and its sandbox was destroyed".into()),
         End::Cancelled => (Status::Cancelled, "it was cancelled".into()),
         End::Finished(_) => (Status::InfraError, String::new()),
@@ -268,21 +288,6 @@ fn metrics(result: Option<&JobResult>, usage: &BoxUsage, written: protocol::Writ
         stdout_bytes: written.stdout,
         stderr_bytes: written.stderr,
     }
-}
-
-fn artifacts(
-    result: &JobResult,
-    files: &mut std::collections::BTreeMap<u32, Vec<u8>>,
-) -> Vec<ArtifactRecord> {
-    let records = result.artifacts.iter().enumerate().filter_map(|(index, artifact)| {
-        // The executor is close to user code: what it calls a path is checked again.
-        let path = PlainPath::parse(&artifact.path).ok()?.as_str().to_owned();
-        let mime = mime_guess::from_path(&path).first_or_octet_stream().to_string();
-        let (size, sha256) = (artifact.size, artifact.sha256.clone());
-        let (content, executable) = (files.remove(&(index as u32)), artifact.executable);
-        Some(ArtifactRecord { path, size, sha256, mime, content, executable })
-    });
-    records.collect()
 }
 
 /// A job, its compiled program if there is one already, and where that is kept.

@@ -1,21 +1,24 @@
-//! A sandbox that lives: many programs, one after the other, in one workspace, whose files can be reached all the while.
+//! A sandbox that lives: many programs in one workspace, one after the other or so many at once, whose files can be
+//! reached all the while.
 //!
 //! One task owns it and talks to its executor; everybody else sends it what they want. It ends when nobody has hold of it
-//! any more, or when its executor does.
+//! any more, or when its executor does. Where several programs run at once, each seat has such a task ([`hall`]).
+//!
+//! [`hall`]: super::hall
 
-use super::run::Run;
+use super::hall::{Hall, Names};
+use super::home::{Home, Visit};
 use super::{Engine, Event, Request};
-use crate::aside::{Answer, Aside, Ask, Told};
-use crate::conversation::{self, End, Line, Speech};
-use crate::execution::{Execution, Receipt, Start};
+use crate::aside::{Answer, Aside, Ask};
+use crate::conversation::Line;
+use crate::execution::{Execution, Receipt};
 use crate::isolator::native::Lease;
 use crate::isolator::{Isolator, PlaceSpec};
 use crate::limits::{Limits, Wanted};
-use crate::runtime::{find, plan};
-use crate::{EngineError, Input, Layer, Network, Profile};
-use jail::spec::{BoxUsage, HostDir};
+use crate::runtime::find;
+use crate::{EngineError, Layer, Network, Profile};
+use jail::spec::{BoxUsage, HostDir, MOST_SEATS};
 use protocol::{FileOp, FileOutcome, Frame, FromHost, GENERATION, LONGEST_PIECE};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,6 +37,8 @@ pub struct SandboxSpec {
     pub allow_weaker: Vec<Layer>,
     /// Languages that will be asked for. Others work as long as they need nothing of the host that is not there.
     pub languages: Vec<String>,
+    /// Programs that run at once.
+    pub max_concurrent: u32,
 }
 
 impl Default for SandboxSpec {
@@ -44,18 +49,13 @@ impl Default for SandboxSpec {
             profile: Profile::Default,
             allow_weaker: Vec::new(),
             languages: Vec::new(),
+            max_concurrent: 1,
         }
     }
 }
 
-/// A program to run in it, and who waits for what came of it.
-struct Visit {
-    request: Request,
-    events: mpsc::Sender<Event>,
-    answer: oneshot::Sender<Result<Execution, EngineError>>,
-    /// Whether it has begun, or will never: whoever finds it unset decides which.
-    decided: Arc<AtomicBool>,
-}
+/// Bounds of [`SandboxSpec::max_concurrent`].
+pub const CONCURRENT: std::ops::RangeInclusive<u32> = 1..=MOST_SEATS as u32;
 
 /// A sandbox that lives.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ pub struct Sandbox {
     id: String,
     receipt: Receipt,
     limits: Limits,
+    max_concurrent: u32,
     visits: mpsc::Sender<Visit>,
     asks: mpsc::Sender<Ask>,
     gone: watch::Receiver<bool>,
@@ -74,6 +75,7 @@ impl Engine {
     /// Makes a sandbox that lives.
     pub async fn open(self: &Arc<Engine>, spec: &SandboxSpec) -> Result<Sandbox, EngineError> {
         let limits = Limits::resolve(spec.limits, Wanted::default(), &self.ceiling)?;
+        check_concurrent(spec.max_concurrent, *CONCURRENT.end())?;
         let (nobody, _listens) = mpsc::channel(1);
         let mut host_dirs: Vec<HostDir> = Vec::new();
         for language in &spec.languages {
@@ -95,6 +97,7 @@ impl Engine {
             host_dirs,
             allow_weaker: spec.allow_weaker.clone(),
             zygote: None,
+            seats: if spec.max_concurrent > 1 { spec.max_concurrent } else { 0 },
         };
         let mut hello = Vec::new();
         Frame::control(&FromHost::Hello { generation: GENERATION }).write_to(&mut hello);
@@ -104,23 +107,45 @@ impl Engine {
         let (asks, asked) = mpsc::channel(1);
         let (going, gone) = watch::channel(false);
         let (close, closing) = watch::channel(false);
-        let home = Home {
+        let visitors = Arc::new(tokio::sync::Mutex::new(visitors));
+        let (line, aside) = (Line::new(made.stream), Aside::new(asked));
+        let host_dirs: Arc<[HostDir]> = place.host_dirs.into();
+        let names = (!made.seats.is_empty()).then(|| Arc::new(Names::new()));
+        let home = |line: Line, aside: Aside| Home {
             engine: self.clone(),
-            lease,
-            line: Line::new(made.stream),
-            aside: Aside::new(asked),
-            host_dirs: place.host_dirs,
+            id: place.id.clone(),
+            line,
+            aside,
+            host_dirs: host_dirs.clone(),
             limits,
             receipt: made.receipt.clone(),
+            names: names.clone(),
         };
-        tokio::spawn(async move {
-            home.live(visitors, closing).await;
-            let _ = going.send(true);
-        });
+        if made.seats.is_empty() {
+            let home = home(line, aside);
+            tokio::spawn(async move {
+                home.live(visitors, closing).await;
+                drop(lease);
+                let _ = going.send(true);
+            });
+        } else {
+            let (mut homes, mut seats) = (Vec::new(), Vec::new());
+            for stream in made.seats {
+                let (seat, asked) = mpsc::channel(ASKS);
+                seats.push(seat);
+                homes.push(home(Line::new(stream), Aside::new(asked)));
+            }
+            let hall = Hall { lease, line, aside, seats };
+            tokio::spawn(async move {
+                hall.live(homes, visitors, closing).await;
+                let _ = going.send(true);
+            });
+        }
         Ok(Sandbox {
             id: place.id,
             receipt: made.receipt,
             limits,
+            max_concurrent: spec.max_concurrent,
             visits,
             asks,
             gone,
@@ -144,6 +169,11 @@ impl Sandbox {
     /// Its bounds.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// How many programs run in it at once.
+    pub fn max_concurrent(&self) -> u32 {
+        self.max_concurrent
     }
 
     /// Runs a program in it, when those before it are done and it does not stand still.
@@ -171,6 +201,7 @@ impl Sandbox {
             biased;
             done = done => done,
             () = given_up => Err(EngineError::Cancelled),
+            () = self.gone() => Err(gone()),
         }
     }
 
@@ -185,8 +216,15 @@ impl Sandbox {
             return Err(EngineError::Broken("more is written at once than can be".into()));
         }
         let (answer, answered) = oneshot::channel();
-        self.asks.send(Ask::File { op, content, answer }).await.map_err(|_| gone(()))?;
-        let Answer { outcome, content } = answered.await.map_err(|_| gone(()))?;
+        let done = async {
+            self.asks.send(Ask::File { op, content, answer }).await.map_err(|_| gone(()))?;
+            answered.await.map_err(|_| gone(()))
+        };
+        let Answer { outcome, content } = tokio::select! {
+            biased;
+            done = done => done?,
+            () = self.gone() => return Err(gone(())),
+        };
         Ok((outcome, content))
     }
 
@@ -214,7 +252,8 @@ impl Sandbox {
         self.close.send_replace(true);
     }
 
-    /// Waits until it is gone.
+    /// Waits until it is gone. Whoever has asked something waits for this, too: what was sent at the very moment in which
+    /// the other side went lies there for as long as anybody could send more.
     pub async fn gone(&self) {
         // Whoever could say so being gone says it too.
         let _ = self.gone.clone().wait_for(|gone| *gone).await;
@@ -226,157 +265,14 @@ impl Sandbox {
     }
 }
 
-/// The task that owns a sandbox.
-struct Home {
-    engine: Arc<Engine>,
-    lease: Lease,
-    line: Line,
-    aside: Aside,
-    host_dirs: Vec<HostDir>,
-    limits: Limits,
-    receipt: Receipt,
-}
+/// How often a seat is told to stand still, or to go on, before it has to have heard of it.
+const ASKS: usize = 16;
 
-impl Home {
-    async fn live(mut self, mut visitors: mpsc::Receiver<Visit>, mut closing: watch::Receiver<bool>) {
-        loop {
-            tokio::select! {
-                biased;
-                () = closed(&mut closing) => break,
-                frame = self.line.hear() => match frame {
-                    Some(frame) if self.aside.is_for(&frame) => self.aside.hear(frame),
-                    // The answer to the first word.
-                    Some(_) => {}
-                    None => break,
-                },
-                told = self.aside.next() => match told {
-                    // Nothing runs that could stand still; what comes next waits.
-                    Told::Pause | Told::Resume => {}
-                    Told::File(bytes) => if !self.line.say(&bytes).await { break },
-                },
-                visit = visitors.recv(), if !self.aside.paused => {
-                    let Some(Visit { request, events, answer, decided }) = visit else { break };
-                    if decided.swap(true, Relaxed) {
-                        continue;
-                    }
-                    let done = tokio::select! {
-                        done = self.receive(&request, &events) => done,
-                        () = closed(&mut closing) => break,
-                    };
-                    let over = matches!(&done, Ok((_, false)) | Err(EngineError::Broken(_)));
-                    // Whoever asked may not want to know any more.
-                    let _ = answer.send(done.map(|(record, _)| record));
-                    if over {
-                        break;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Runs one program. Says whether another one can be run after it.
-    async fn receive(
-        &mut self,
-        request: &Request,
-        events: &mpsc::Sender<Event>,
-    ) -> Result<(Execution, bool), EngineError> {
-        let engine = self.engine.clone();
-        let runtime = engine.catalogue.by_name(&request.language)?;
-        engine.catalogue.offers(runtime, &request.mode)?;
-        let found = find::find(runtime)?;
-        let limits = self.limits_of(request.wanted()?, runtime.limits())?;
-        let mut main = super::checked(request, runtime, &limits)?;
-        if request.main.path.is_empty() && self.is_taken(&main).await {
-            main = other_name(&main, &request.main.content);
-        }
-        let run = Run { request, runtime, limits, main, visits: true };
-        let order = run.order(&found, &self.engine.native.places(&self.lease.id))?;
-        let wants = found.toolchain.iter().map(|(_, target)| target.clone());
-        let prepared = found.variant.prepare.iter().filter(|p| plan::mention(&order.job.steps, &p.mount));
-        let wants = wants.chain(prepared.map(|prepare| (&prepare.mount).into()));
-        for target in wants {
-            if self.host_dirs.iter().all(|dir| dir.target != target) {
-                return Err(EngineError::Unavailable {
-                    what: format!("this sandbox was made without {}", runtime.title),
-                    hint: Some(format!("name `{}` among its languages when it is made", runtime.name)),
-                });
-            }
-        }
-        let words = run.words(&order)?;
-        let started_at = jiff::Timestamp::now();
-        let (line, aside) = (&mut self.line, &mut self.aside);
-        let speech = Speech { words: &words, feed: request.stdin.as_ref().and_then(Input::feed) };
-        let mut heard = conversation::hold(line, &order.job, speech, events, &request.cancel, aside).await;
-        let mut receipt = self.receipt.clone();
-        receipt.complete(heard.seccomp_sha256.take(), heard.landlock_abi);
-        let lives = matches!(heard.end, End::Finished(_));
-        let usage = self.engine.counted(&heard, &self.lease.id).await;
-        let id = uuid::Uuid::now_v7().simple().to_string();
-        let record = run.record(&id, &order.job.steps, heard, receipt, usage, (Start::Ready, started_at));
-        Ok((record, lives))
-    }
-
-    /// Bounds of one program: those of the sandbox, but for what is counted for each one.
-    fn limits_of(&self, wanted: Wanted, language: Wanted) -> Result<Limits, EngineError> {
-        let of_all = [
-            ("memory", wanted.memory_bytes, self.limits.memory_bytes),
-            ("cpus", wanted.cpu_millis, self.limits.cpu_millis),
-            ("pids", wanted.pids, self.limits.pids),
-            ("disk", wanted.disk_bytes, self.limits.disk_bytes),
-            ("inodes", wanted.disk_inodes, self.limits.disk_inodes),
-            ("open-files", wanted.open_files, self.limits.open_files),
-        ];
-        for (name, wanted, own) in of_all {
-            if wanted.is_some_and(|wanted| wanted != own) {
-                return Err(EngineError::invalid(name, "is a bound of the whole sandbox")
-                    .with_hint("leave it out, or set it when the sandbox is made"));
-            }
-        }
-        let most = self.engine.ceiling;
-        let own = Wanted {
-            memory_bytes: Some(self.limits.memory_bytes),
-            cpu_millis: Some(self.limits.cpu_millis),
-            pids: Some(self.limits.pids),
-            disk_bytes: Some(self.limits.disk_bytes),
-            disk_inodes: Some(self.limits.disk_inodes),
-            open_files: Some(self.limits.open_files),
-            timeout_ms: wanted.timeout_ms.or(Some(self.limits.timeout_ms)),
-            cpu_time_ms: wanted.cpu_time_ms,
-            output_bytes: wanted.output_bytes.or(Some(self.limits.output_bytes)),
-        };
-        Limits::resolve(own, language, &most)
-    }
-
-    /// Whether something has this name in the workspace.
-    async fn is_taken(&mut self, path: &str) -> bool {
-        let (answer, mut answered) = oneshot::channel();
-        let bytes = self.aside.ask(FileOp::Stat { path: path.to_owned() }, None, answer);
-        if !self.line.say(&bytes).await {
-            return false;
-        }
-        loop {
-            if let Ok(Answer { outcome, .. }) = answered.try_recv() {
-                return matches!(outcome, FileOutcome::Found { .. });
-            }
-            match self.line.hear().await {
-                Some(frame) if self.aside.is_for(&frame) => self.aside.hear(frame),
-                Some(_) => {}
-                None => return false,
-            }
-        }
-    }
-}
-
-/// Resolves when somebody wants it closed, or nobody has hold of it any more.
-async fn closed(closing: &mut watch::Receiver<bool>) {
-    let _ = closing.wait_for(|closing| *closing).await;
-}
-
-/// A name for a main file whose usual one is taken: the same one whenever its content is.
-fn other_name(usual: &str, content: &[u8]) -> String {
-    let hash = crate::cache::hex(&Sha256::digest(content)[..4]);
-    match usual.rsplit_once('.') {
-        Some((stem, extension)) => format!("{stem}_{hash}.{extension}"),
-        None => format!("{usual}_{hash}"),
+/// Whether so many programs may run at once in one sandbox, where there are at most `most`.
+pub(crate) fn check_concurrent(wanted: u32, most: u32) -> Result<(), EngineError> {
+    match (1..=most).contains(&wanted) {
+        true => Ok(()),
+        false => Err(EngineError::invalid("max_concurrent", "is out of range")
+            .with_hint(format!("how many programs run at once: 1 to {most}"))),
     }
 }

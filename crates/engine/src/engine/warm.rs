@@ -1,19 +1,20 @@
 //! Runs by programs that wait.
 
 use super::run::Run;
-use super::{Engine, Event};
+use super::{Engine, Event, Request};
 use crate::EngineError;
 use crate::call::Mode;
 use crate::conversation::{End, Heard};
 use crate::execution::{Execution, Start};
 use crate::isolator::native::KEEPERS;
 use crate::isolator::{Isolator, PlaceSpec, Zygote};
-use crate::pool::{Key, Pool, Taken, ZygoteScope};
+use crate::pool::{Key, Pool, Taken, Warmth, ZygoteScope};
 use crate::runtime::plan::{self, Purpose};
 use crate::runtime::{Park, Warm, find};
 use crate::warm::{Outcome, Program, Recipe, Task, fits};
 use jail::spec::BoxUsage;
 use protocol::Parked;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -30,26 +31,8 @@ impl Engine {
         run: &Run<'_>,
         events: &mpsc::Sender<Event>,
     ) -> Result<Option<Execution>, EngineError> {
-        let Some(pool) = self.pool.as_ref().filter(|_| suits(run)) else { return Ok(None) };
-        let request = run.request;
-        let files =
-            || std::iter::once(&request.main).chain(&request.files).map(|file| file.content.as_slice());
-        let copied = run.runtime.warm == Warm::Zygote;
-        if copied && pool.zygote_scope() == ZygoteScope::Off {
-            return Ok(None);
-        }
-        let park = run.runtime.variants.iter().find_map(|variant| variant.park.as_ref());
-        let key = Key {
-            language: Some(run.runtime.name.clone()),
-            set: park.and_then(|park| park.set_for(files())),
-            owner: (copied && pool.zygote_scope() == ZygoteScope::Owner).then(|| request.owner.clone()),
-            limits: run.limits.of_box(),
-            network: request.network,
-            profile: request.profile,
-            // By the language, as long as it is installed as it was.
-            host_dirs: Vec::new(),
-            allow_weaker: request.allow_weaker.clone(),
-        };
+        let Some(pool) = self.pool.as_ref() else { return Ok(None) };
+        let Some(key) = key(pool, run) else { return Ok(None) };
         for _ in 0..TRIES {
             let Some((start, program)) = self.waiting(pool, &key, run, events).await? else {
                 return Ok(None);
@@ -59,6 +42,32 @@ impl Engine {
             }
         }
         Ok(None)
+    }
+
+    /// Has as many programs wait as the template of this one says, from now on, before anybody asks. Whether they will:
+    /// not where each owner has an interpreter of its own, and nobody knows yet who will ask.
+    pub async fn expect(&self, request: &Request) -> Result<bool, EngineError> {
+        let Some(pool) = &self.pool else { return Ok(false) };
+        let (runtime, limits, main) = self.settled(request)?;
+        let run = Run { request, runtime, limits, main, visits: false, names: None };
+        let Some(key) = key(pool, &run).filter(|key| key.owner.is_none()) else { return Ok(false) };
+        let (events, mut nobody) = mpsc::channel(16);
+        let recipe = tokio::select! {
+            recipe = self.recipe(&run, &key, &events) => recipe?,
+            () = async { while nobody.recv().await.is_some() {} } => None,
+        };
+        let found = recipe.is_some();
+        if let Some(recipe) = recipe {
+            pool.expect(key, recipe);
+        }
+        Ok(found)
+    }
+
+    /// Gives up what waits for programs of templates that are none of these.
+    pub fn keep_templates(&self, templates: &[Arc<Warmth>]) {
+        if let Some(pool) = &self.pool {
+            pool.keep_templates(templates);
+        }
     }
 
     /// Has a program that waits do this. `None` when it did not begin.
@@ -118,6 +127,7 @@ impl Engine {
         let key = Key {
             language: None,
             set: None,
+            template: None,
             owner: None,
             limits: spec.limits.of_box(),
             network: spec.network,
@@ -128,9 +138,11 @@ impl Engine {
         match pool.take(&key) {
             Taken::Waiting(program) => Some((Start::Ready, program)),
             Taken::Unknown => {
-                let parked = Parked { step: None, source: None, cpu_ms: self.ceiling.0.cpu_time_ms };
-                let recipe = pool.learn(key.clone(), Recipe { spec: spec.clone(), parked });
-                let made = if pool.keeps_nobody() { pool.make(&key, &recipe).await.ok() } else { None };
+                let parked =
+                    Parked { step: None, source: None, cpu_ms: self.ceiling.0.cpu_time_ms, hurry: false };
+                let recipe = Recipe { spec: spec.clone(), parked, rehearsal: String::new() };
+                let recipe = pool.learn(key.clone(), recipe);
+                let made = if pool.keeps_nobody() { pool.make(&key, &recipe, true).await.ok() } else { None };
                 made.map(|program| (Start::Miss, program))
             }
             _ => None,
@@ -155,7 +167,7 @@ impl Engine {
             },
         };
         // What does not work with a waiting program may work without.
-        match pool.make(key, &recipe).await {
+        match pool.make(key, &recipe, true).await {
             Ok(program) => Ok(Some((Start::Miss, program))),
             Err(_) => Ok(None),
         }
@@ -171,8 +183,9 @@ impl Engine {
         let (request, runtime) = (run.request, run.runtime);
         let found = find::find(runtime)?;
         let Some(park) = &found.variant.park else { return Ok(None) };
-        let set = key.set.and_then(|set| park.sets.get(set));
         let places = self.native.places("");
+        let usual = self.pool.as_ref().map(|pool| pool.rehearsal(&runtime.name)).unwrap_or_default();
+        let template = key.template.as_deref();
         let step = plan::parked(runtime, &found, park, &run.limits, &places)?;
         let zygote = match (&step, runtime.warm, found.toolchain.is_some()) {
             (Some(_), Warm::Parked, _) => None,
@@ -189,18 +202,15 @@ impl Engine {
                             .map(|(name, value)| (name.to_owned(), value.to_owned()))
                             .collect(),
                         load_env: park.load_env.clone(),
-                        preload: park
-                            .preload
-                            .iter()
-                            .chain(set.iter().flat_map(|set| &set.preload))
-                            .cloned()
-                            .collect(),
-                        warm_up: set
-                            .map_or_else(|| park.warm_up.clone(), |set| park.warm_up.clone() + &set.warm_up),
-                        rehearsal: self
-                            .pool
-                            .as_ref()
-                            .map_or_else(String::new, |pool| pool.rehearsal(&runtime.name)),
+                        loads: {
+                            let modules = template.map(|template| template.modules(&runtime.name));
+                            let mut loads = park.loads(key.set, modules.unwrap_or_default());
+                            // What the operator wants rehearsed is done once before, as nothing of a template is.
+                            if let (Some(first), false) = (loads.first_mut(), usual.is_empty()) {
+                                first.warm_up.push(usual.clone());
+                            }
+                            loads
+                        },
                     }),
                     None => return Ok(None),
                 }
@@ -215,12 +225,44 @@ impl Engine {
             host_dirs: self.host_dirs(request, runtime, &found, true, events).await?,
             allow_weaker: request.allow_weaker.clone(),
             zygote,
+            seats: 0,
         };
         // How long it may run is not known yet; PID 1 will know.
-        let parked =
-            Parked { step, source: Some(runtime.source.clone()), cpu_ms: self.ceiling.0.cpu_time_ms };
-        Ok(Some(Recipe { spec, parked }))
+        let parked = Parked {
+            step,
+            source: Some(runtime.source.clone()),
+            cpu_ms: self.ceiling.0.cpu_time_ms,
+            hurry: false,
+        };
+        let own = template.and_then(|template| template.rehearsal.get(&runtime.name).cloned());
+        Ok(Some(Recipe { spec, parked, rehearsal: own.unwrap_or(usual) }))
     }
+}
+
+/// The kind of place this runs in, where a program that waits can do it.
+fn key(pool: &Pool, run: &Run<'_>) -> Option<Key> {
+    let (request, runtime) = (run.request, run.runtime);
+    let copied = runtime.warm == Warm::Zygote;
+    if !suits(run) || copied && pool.zygote_scope() == ZygoteScope::Off {
+        return None;
+    }
+    let files = std::iter::once(&request.main).chain(&request.files).map(|file| file.content.as_slice());
+    let park = runtime.variants.iter().find_map(|variant| variant.park.as_ref());
+    let chosen =
+        request.template.as_ref().is_some_and(|template| !template.modules(&runtime.name).is_empty());
+    Some(Key {
+        language: Some(runtime.name.clone()),
+        // A template knows what its programs want.
+        set: park.filter(|_| !chosen).and_then(|park| park.set_for(files)),
+        template: request.template.clone(),
+        owner: (copied && pool.zygote_scope() == ZygoteScope::Owner).then(|| request.owner.clone()),
+        limits: run.limits.of_box(),
+        network: request.network,
+        profile: request.profile,
+        // By the language, as long as it is installed as it was.
+        host_dirs: Vec::new(),
+        allow_weaker: request.allow_weaker.clone(),
+    })
 }
 
 /// Whether a program that waits could do this as if it had been started for it.

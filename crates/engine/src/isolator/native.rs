@@ -1,73 +1,50 @@
 //! The native isolator: Linux namespaces, made by our own spawner. The default.
 //!
 //! One spawner process serves all places of this engine, and one more for each interpreter whose copies wait in
-//! places. It is started when it is needed and ends, with everything it made, when the engine does. Somebody who wants just one place and wants it now can begin it
-//! before there is an engine, and let the engine adopt it.
+//! places. It is started when it is needed and ends, with everything it made, when the engine does. Somebody who wants
+//! just one place and wants it now can begin it before there is an engine, and let the engine adopt it.
+//!
+//! Interpreters form a tree: one that has loaded more is a copy of one that has loaded less, shares its memory, and goes
+//! on when that one dies.
 
+mod hire;
 mod skeleton;
 mod spawner;
 
-use super::{Isolator, Place, PlaceSpec, Zygote, open_stream};
+use super::{Isolator, Place, PlaceSpec, Zygote, no_executor, open_stream};
 use crate::execution::Receipt;
 use crate::rootfs::policy;
 use crate::runtime::plan::Places;
 use crate::{EngineError, Network};
 use async_trait::async_trait;
+use hire::{Hire, Hires, Programs};
 use jail::enter::{Blank, JailBox, Janitor, Lines};
-use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, Layers, ScratchDir};
+use jail::spec::{BoxUsage, HostDir, HostDirMode, JailSpec, Layers, ScratchDir, Seats};
 use jail::{JailError, SingleThreaded, Step};
 use protocol::spawner::{Order, Reply};
 use rustix::io::Errno;
-use spawner::{PATIENCE, Spawner};
+use spawner::PATIENCE;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, Notify, oneshot};
 
-/// Most places one loaded interpreter makes, and the longest time it makes them: all its copies have the same layout
-/// of memory and the same seed of hashes, which nobody shall have much time to find out.
-const MOST_COPIES: usize = 500;
-const LONGEST_LIFE: Duration = Duration::from_secs(3600);
-
 /// Processes of ours beside PID 1 where a copy of an interpreter waits: the one that keeps its memory.
 pub(crate) const KEEPERS: u64 = 1;
-
-/// A spawner, once it has been started, and what it has done.
-#[derive(Debug)]
-struct Hire {
-    /// The interpreter it is, if it is one.
-    zygote: Option<Zygote>,
-    spawner: Mutex<Option<Spawner>>,
-    since: Instant,
-    made: AtomicUsize,
-}
-
-impl Hire {
-    fn new(zygote: Option<Zygote>) -> Hire {
-        Hire { zygote, spawner: Mutex::default(), since: Instant::now(), made: AtomicUsize::new(0) }
-    }
-
-    /// Whether another one should make what comes next.
-    fn is_worn(&self) -> bool {
-        self.zygote.is_some()
-            && (self.made.load(Relaxed) >= MOST_COPIES || self.since.elapsed() >= LONGEST_LIFE)
-    }
-}
 
 /// The isolator of namespaces.
 #[derive(Debug)]
 pub struct Native {
-    executor: PathBuf,
-    /// The library that makes an interpreter a spawner.
-    library: PathBuf,
+    programs: Programs,
     /// The plain one, and one for each zygote. One that is worn stays until the last of its places is gone.
-    spawners: std::sync::Mutex<HashMap<Option<Zygote>, Arc<Hire>>>,
+    spawners: std::sync::Mutex<Hires>,
     /// Places by name, and who made them.
     standing: std::sync::Mutex<BTreeMap<String, Arc<Hire>>>,
     first: Mutex<First>,
@@ -80,15 +57,20 @@ pub struct Native {
 impl Native {
     /// An isolator whose places run this executor.
     pub fn new(executor: PathBuf) -> Native {
+        let library = executor.with_file_name("libsandbox_zygote.so");
         Native {
-            library: executor.with_file_name("libsandbox_zygote.so"),
-            executor,
+            programs: Programs { executor, library, ahead: true },
             spawners: std::sync::Mutex::default(),
             standing: std::sync::Mutex::default(),
             first: Mutex::default(),
             roots: std::sync::Mutex::default(),
             obeyed: AtomicBool::new(false),
         }
+    }
+
+    /// Begins no place before it is asked for.
+    pub fn begin_nothing_ahead(&mut self) {
+        self.programs.ahead = false;
     }
 
     /// Uses a box that was begun already for the first place that it suits, and lets it furnish itself.
@@ -126,6 +108,8 @@ impl Native {
         if spec.zygote.is_some() {
             limits.pids += KEEPERS as u32;
         }
+        limits.pids += spec.seats;
+        let own = || vec![PathBuf::from(self.places(&spec.id).build)];
         Ok(JailSpec {
             id: spec.id.clone(),
             hostname: "sandbox".into(),
@@ -144,6 +128,7 @@ impl Native {
             profile: spec.profile,
             limits,
             allow_weaker: spec.allow_weaker.clone(),
+            seats: (spec.seats > 0).then(|| Seats { count: spec.seats, own: own() }),
         })
     }
 
@@ -172,11 +157,12 @@ impl Native {
             }
             begun.discard().map_err(refused)?;
         }
-        let lines = std::iter::once(lines.control).chain(lines.program.into_iter().flatten()).collect();
-        let (hire, id) = (self.hire(zygote), spec.id.clone());
+        let Lines { control, program, seats } = lines;
+        let lines = std::iter::once(control).chain(program.into_iter().flatten()).chain(seats).collect();
+        let (hire, id) = (Hire::find(&mut locked(&self.spawners), zygote), spec.id.clone());
         match self.order(&hire, Order::Make { spec: Box::new(spec) }, lines).await {
             Ok(Reply::Made { layers }) => {
-                hire.made.fetch_add(1, Relaxed);
+                hire.has_made_one();
                 locked(&self.standing).insert(id, hire);
                 Ok(layers)
             }
@@ -204,21 +190,15 @@ impl Native {
         let jail_box = rising.stand().map_err(refused)?;
         let layers = jail_box.layers.clone();
         self.first.lock().await.standing = Some((spec.id.clone(), jail_box, janitor));
-        locked(&self.standing).insert(spec.id.clone(), Arc::new(Hire::new(None)));
+        locked(&self.standing).insert(spec.id.clone(), Arc::new(Hire::new(None, None)));
         Ok(layers)
     }
 
-    /// Who makes places of this kind now.
-    fn hire(&self, zygote: &Option<Zygote>) -> Arc<Hire> {
-        let mut spawners = locked(&self.spawners);
-        match spawners.get(zygote) {
-            Some(hire) if !hire.is_worn() => hire.clone(),
-            _ => {
-                let hire = Arc::new(Hire::new(zygote.clone()));
-                spawners.insert(zygote.clone(), hire.clone());
-                hire
-            }
-        }
+    /// Lets go of interpreters that neither make any of these nor are what they are copies of. They end with the last of
+    /// their places.
+    pub(crate) fn keep_only(&self, wanted: &[Zygote]) {
+        let is_needed = |zygote: &Zygote| wanted.iter().any(|one| one.comes_from(zygote));
+        locked(&self.spawners).retain(|zygote, _| zygote.as_ref().is_none_or(is_needed));
     }
 
     /// Who made the place of that name.
@@ -230,30 +210,22 @@ impl Native {
     /// Gives an order. It is carried out even if nobody waits for the answer any more; a place that nobody waits for is
     /// destroyed at once.
     async fn order(&self, hire: &Arc<Hire>, order: Order, lines: Vec<OwnedFd>) -> Result<Reply, EngineError> {
-        let (hire, executor, library) = (hire.clone(), self.executor.clone(), self.library.clone());
+        let (hire, programs) = (hire.clone(), self.programs.clone());
         let (answer, answered) = oneshot::channel();
         tokio::spawn(async move {
-            let mut spawner = hire.spawner.lock().await;
-            let running = match (spawner.take(), &hire.zygote) {
-                (Some(running), _) => Ok(running),
-                (None, None) => Spawner::start(&executor),
-                (None, Some(zygote)) => Spawner::start_zygote(zygote, &library),
-            };
-            let mut running = match running {
-                Ok(running) => running,
-                Err(error) => return drop(answer.send(Err(error))),
-            };
-            let reply = running.order(&order, lines).await;
-            // A spawner that broke is not kept: its places are gone with it, and the next order starts another.
-            let works = reply.is_ok();
-            if let (Err(Ok(Reply::Made { .. })), Order::Make { spec }) = (answer.send(reply), &order) {
-                let _ = running.order(&Order::Destroy { id: spec.id.clone() }, Vec::new()).await;
-            }
-            if works {
-                *spawner = Some(running);
+            let reply = hire.obey(&programs, &order, lines).await;
+            let made = matches!(reply, Ok(Reply::Made { .. }));
+            // An answer that was sent may still be read by nobody.
+            let (taken, wanted) = oneshot::channel();
+            let _ = answer.send((reply, taken));
+            if let (true, Order::Make { spec }) = (made, &order)
+                && wanted.await.is_err()
+            {
+                let _ = hire.obey(&programs, &Order::Destroy { id: spec.id.clone() }, Vec::new()).await;
             }
         });
-        let reply = answered.await.unwrap_or_else(|_| Err(EngineError::Broken("nobody obeys".into())));
+        let (reply, taken) = answered.await.map_err(|_| EngineError::Broken("nobody obeys".into()))?;
+        let _ = taken.send(());
         match reply {
             Ok(reply) => {
                 self.obeyed.store(true, Relaxed);
@@ -275,10 +247,12 @@ impl Isolator for Native {
 
     async fn probe(&self) -> Result<(), EngineError> {
         crate::rootfs::check()?;
-        std::fs::metadata(&self.executor).map(drop).map_err(|e| EngineError::Unavailable {
-            what: format!("the executor `{}` cannot be used: {e}", self.executor.display()),
-            hint: Some("`make build` leaves it beside `sandboxd`".into()),
-        })
+        let executor = &self.programs.executor;
+        let said = first_words(executor).await.map_err(|e| no_executor(executor, &e))?;
+        match said == concat!("sandbox-executor ", env!("CARGO_PKG_VERSION"), "\n").as_bytes() {
+            true => Ok(()),
+            false => Err(no_executor(executor, &"it does not say that it is one of this version")),
+        }
     }
 
     fn places(&self, _id: &str) -> Places {
@@ -293,9 +267,20 @@ impl Isolator for Native {
     ) -> Result<Place, EngineError> {
         crate::rootfs::check()?;
         let (stream, theirs, told) = open_stream(opening)?;
-        let lines = Lines { control: theirs.into(), program };
+        let mut lines = Lines { control: theirs.into(), program, seats: Vec::new() };
+        let mut seats = Vec::new();
+        for _ in 0..spec.seats {
+            let (ours, theirs, _) = open_stream(&[])?;
+            seats.push(ours);
+            lines.seats.push(theirs.into());
+        }
         let layers = self.make(&spec.zygote, self.jail_spec(spec)?, lines).await?;
-        Ok(Place { stream, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
+        if layers.seats != spec.seats {
+            // It was made by somebody who has never heard of them.
+            self.destroy(&spec.id).await?;
+            return Err(no_executor(&self.programs.executor, &"it runs one program at a time"));
+        }
+        Ok(Place { stream, seats, told, receipt: Receipt::native(&layers, &spec.profile.to_string()) })
     }
 
     async fn usage(&self, id: &str) -> Result<BoxUsage, EngineError> {
@@ -378,6 +363,25 @@ impl Drop for Lease {
             runtime.spawn(async move { native.destroy(&id).await });
         }
     }
+}
+
+/// What a program says of itself.
+async fn first_words(program: &Path) -> std::io::Result<Vec<u8>> {
+    let mut child = tokio::process::Command::new(program)
+        .arg("--version")
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut said = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(100).read_to_end(&mut said).await?;
+    }
+    let _ = child.start_kill();
+    child.wait().await?;
+    Ok(said)
 }
 
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

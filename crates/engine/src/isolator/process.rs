@@ -89,7 +89,7 @@ impl Isolator for Process {
                 super::no_executor(&self.executor, &e)
             })?;
         self.running.lock().await.insert(spec.id.clone(), (child, folder));
-        Ok(Place { stream, told, receipt: Receipt::none() })
+        Ok(Place { stream, seats: Vec::new(), told, receipt: Receipt::none() })
     }
 
     async fn usage(&self, _id: &str) -> Result<BoxUsage, EngineError> {

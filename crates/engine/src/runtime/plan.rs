@@ -164,9 +164,15 @@ pub fn environment(found: &Found<'_>, added: &[(String, String)], places: &Place
         ("PATH".to_owned(), path.join(":")),
         ("HOME".into(), places.workspace.clone()),
         ("USER".into(), "sandbox".into()),
-        ("LANG".into(), "C.UTF-8".into()),
+        // Or shells ask who we are and where that is written down.
+        ("SHELL".into(), "/bin/sh".into()),
         ("TMPDIR".into(), "/tmp".into()),
     ];
+    // Characters are all that this locale has of its own. With `LANG` programs would read a dozen more files of it, which
+    // say what they do without; whoever sets that means all of it.
+    if added.iter().all(|(name, _)| name != "LANG") {
+        all.push(("LC_CTYPE".into(), "C.UTF-8".into()));
+    }
     let prepare = found.variant.prepare.as_ref();
     let own =
         found.variant.env.iter().map(|(name, value)| (name.clone(), places.adapted(value.clone(), prepare)));

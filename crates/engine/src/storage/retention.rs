@@ -130,7 +130,7 @@ impl Store {
                 // Whatever is found is removed, so the next piece is again the first.
                 let old = self.due_sessions(status, before.saturating_sub(1), None, PIECE as usize).await?;
                 for session in &old.items {
-                    self.purge_session(&session.owner, &session.id).await?;
+                    self.purge_session(session).await?;
                     removed += 1;
                 }
                 if old.next.is_none() {

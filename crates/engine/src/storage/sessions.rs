@@ -4,9 +4,10 @@ use super::change::Change;
 use super::claims::{Claim, Claimed};
 use super::error::StoreError;
 use super::events::{NewEvent, SESSION_CREATED, SESSION_DELETED, SESSION_STATUS};
+use super::json::Json;
 use super::page::{Cursor, MOST_COUNTED, Page, fetch, page};
 use super::session::{Session, SessionStatus, Transition};
-use super::statement::{Columns, Statement, Value, values};
+use super::statement::{Columns, Statement, values};
 use super::{Store, bounds};
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -49,7 +50,7 @@ static INSERT_STATE: Statement = Statement::new(
 );
 static MOVE: Statement = Statement::new(
     "UPDATE sessions SET status = ?, last_activity_at = ?, ended_at = ?, due_at = ?, transitions = transitions + 1 \
-     WHERE owner = ? AND id = ? AND status = ?",
+     WHERE owner = ? AND id = ? AND status = ? AND created_at = ?",
 );
 static TOUCH: Statement = Statement::new(
     "UPDATE sessions SET last_activity_at = ?, due_at = ? WHERE owner = ? AND id = ? AND last_activity_at < ? \
@@ -57,8 +58,10 @@ static TOUCH: Statement = Statement::new(
 );
 static PLACE: Statement =
     Statement::new("UPDATE sessions SET node = ?, sandbox_id = ? WHERE owner = ? AND id = ?");
+static SPEC: Statement = Statement::new("UPDATE sessions SET spec = ? WHERE owner = ? AND id = ?");
 static KEEP: Statement = Statement::new("UPDATE sessions SET workspace = ? WHERE owner = ? AND id = ?");
-static DELETE: Statement = Statement::new("DELETE FROM sessions WHERE owner = ? AND id = ?");
+static DELETE: Statement =
+    Statement::new("DELETE FROM sessions WHERE owner = ? AND id = ? AND created_at = ?");
 static DELETE_STATES: Statement =
     Statement::new("DELETE FROM session_states WHERE owner = ? AND session_id = ?");
 pub(crate) static SELECT: Statement = select!("WHERE owner = ? AND id = ?");
@@ -224,7 +227,8 @@ impl Store {
         let ended = matches!(to, SessionStatus::Terminated | SessionStatus::Failed).then_some(at);
         // What has ended waits for its retention to be over, counted from here.
         let due = ended.unwrap_or_else(|| session.due_at(at));
-        let row = values![to, at, ended, due, owner, id, from];
+        // Another one may have the name by now.
+        let row = values![to, at, ended, due, owner, id, from, session.created_at];
         let brief: Option<String> = reason.map(|reason| reason.chars().take(TOLD_REASON).collect());
         let body = json!({"status": to.word(), "from": from.word(), "reason": brief});
         let event = NewEvent::of(SESSION_STATUS, owner, id, at, &body)?;
@@ -258,6 +262,12 @@ impl Store {
         self.write(Change::new(WHAT, &PLACE, row).or(MISSING)).await.map(drop)
     }
 
+    /// Notes what a session is like by now.
+    pub async fn keep_spec(&self, owner: &str, id: &str, spec: &Json) -> Result<(), StoreError> {
+        spec.check("spec")?;
+        self.write(Change::new(WHAT, &SPEC, values![spec, owner, id]).or(MISSING)).await.map(drop)
+    }
+
     /// Notes which object keeps the workspace of a session.
     pub async fn keep_workspace(
         &self,
@@ -283,17 +293,23 @@ impl Store {
         Ok(page(rows, limit, |row| Cursor::behind_pair(row.number, id)))
     }
 
-    /// Removes a session, its history, its executions and all their objects, as if it had never been.
-    pub async fn purge_session(&self, owner: &str, id: &str) -> Result<(), StoreError> {
-        let session = self.session(owner, id).await?;
-        self.purge_executions(owner, id).await?;
-        if let Some(workspace) = &session.workspace {
-            self.objects().delete(&workspace.parse()?).await?;
+    /// Removes this session, its history, its executions and all their objects, as if it had never been. Another one that
+    /// has its name by now stays.
+    pub async fn purge_session(&self, session: &Session) -> Result<(), StoreError> {
+        let (owner, id) = (session.owner.as_str(), session.id.as_str());
+        match self.session(owner, id).await? {
+            now if now.created_at == session.created_at => {
+                self.purge_executions(owner, id).await?;
+                if let Some(workspace) = &now.workspace {
+                    self.objects().delete(&workspace.parse()?).await?;
+                }
+            }
+            _ => return Err(MISSING),
         }
-        let key: Vec<Value> = values![owner, id];
-        let states = Change::new(WHAT, &DELETE_STATES, key.clone());
+        let states = Change::new(WHAT, &DELETE_STATES, values![owner, id]);
         let at = jiff::Timestamp::now().as_millisecond();
         let event = NewEvent::of(SESSION_DELETED, owner, id, at, &json!({}))?;
-        self.write_told(states.and(Change::new(WHAT, &DELETE, key).or(MISSING)), event).await.map(drop)
+        let row = Change::new(WHAT, &DELETE, values![owner, id, session.created_at]).or(MISSING);
+        self.write_told(states.and(row), event).await.map(drop)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Program;
 use super::streams::{Listening, Outbox, Stream};
+use super::witness::{Witness, Workspace};
 use crate::Cancel;
 use crate::conversation::{End, GRACE, Heard, SLOW, cancelled, fed};
 use crate::engine::Event;
@@ -9,10 +10,9 @@ use crate::input::{Feed, Input};
 use jail::beneath::{Mark, PlainPath};
 use jail::mutant::{Mutant, lacks};
 use protocol::{
-    Collect, Ending, Errand, Frame, FromExecutor, FromHost, Kind, LONGEST_BODY, Present, RunLimits, StepKind,
+    Collect, Ending, Errand, FromExecutor, FromHost, Kind, LONGEST_BODY, Present, RunLimits, StepKind,
 };
 use rustix::fs::Mode;
-use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
 use std::io::{ErrorKind, Write};
 use std::time::Duration;
@@ -68,7 +68,11 @@ impl Program {
                 return Outcome::Heard(Box::new(heard));
             }
         };
-        let order = self.order(Errand { began_ns: now_ns(), limits, collect, files });
+        let errand = Errand { began_ns: now_ns(), limits, collect, files };
+        let order = self.order(&errand);
+        // Who is not told at once may not have to be told at all.
+        let before = self.witness.as_ref().filter(|_| !order.attended);
+        let before = before.and_then(|_| Workspace::of(&self.workspace, &errand.files));
         let _ = events.send(Event::Started { step: StepKind::Run }).await;
         let mut input = Outbox::new(header, stdin.map_or(&[], Input::known));
         let feed = stdin.and_then(Input::feed);
@@ -81,17 +85,20 @@ impl Program {
         if input.is_empty() && feed.is_none() {
             self.stdin = None;
         }
-        let heard = self.follow((&limits, &collect), (input, feed), order, events, cancel).await;
+        let heard = self.follow((&errand, before), (input, feed), order, events, cancel).await;
         Outcome::Heard(Box::new(heard))
     }
 
     /// Has PID 1 follow the program. It need not be told at once if it can be told at all: then nothing is left to say
     /// but that it should look.
-    fn order(&self, errand: Errand) -> Order {
-        let mut bytes = Vec::new();
-        Frame::control(&FromHost::Follow(errand)).write_to(&mut bytes);
-        let quiet = bytes.len() <= PIPE_BUF && rustix::io::write(&self.letterbox, &bytes) == Ok(bytes.len());
-        let mut said = Outbox::new(if quiet { Vec::new() } else { bytes }, &[]);
+    fn order(&self, errand: &Errand) -> Order {
+        let letter = errand.letter();
+        let quiet =
+            letter.len() <= PIPE_BUF && rustix::io::write(&self.letterbox, &letter) == Ok(letter.len());
+        let mut said = Outbox::new(Vec::new(), &[]);
+        if !quiet {
+            said.add(&FromHost::Follow(errand.clone()));
+        }
         // A stream that is gone is found by listening to it.
         let _ = said.push(|bytes| self.stream.try_write(bytes));
         Order { said, attended: !quiet }
@@ -99,12 +106,13 @@ impl Program {
 
     async fn follow(
         &mut self,
-        (limits, collect): (&RunLimits, &Collect),
+        (errand, before): (&Errand, Option<Workspace>),
         (mut input, feed): (Outbox<'_>, Option<&Feed>),
         mut order: Order,
         events: &mpsc::Sender<Event>,
         cancel: &Cancel,
     ) -> Heard {
+        let Errand { limits, collect, .. } = errand;
         let now = Instant::now();
         let deadline = now + Duration::from_millis(limits.wall_ms);
         let mut listening = Listening {
@@ -117,6 +125,7 @@ impl Program {
             buffer: Vec::with_capacity(64 << 10),
             heard: Heard { greeted: true, ..Heard::default() },
         };
+        let seen = self.witness.as_ref().zip(before);
         let patience = sleep_until(deadline + GRACE);
         let long = sleep_until(now + SHORT);
         tokio::pin!(patience, long);
@@ -149,6 +158,13 @@ impl Program {
                         Ok(length) if length > 0 => self.reader.push(&listening.buffer),
                         Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                         Ok(_) | Err(_) => break End::HungUp,
+                    }
+                }
+                Some((witness, before)) = ended(&seen), if !order.attended => {
+                    let took = Duration::from_nanos(now_ns().saturating_sub(errand.began_ns));
+                    match witness.testify(took, (&self.workspace, before), (limits, collect)) {
+                        Some(result) => break End::Finished(Box::new(result)),
+                        None => order.attend(),
                     }
                 }
                 () = self.stdout.ready(), if listening.out.open && !enough => {
@@ -205,12 +221,13 @@ impl Program {
     }
 
     /// Makes the program's files, and says how those of the workspace look.
-    fn write_files(&self, files: &[Placed<'_>]) -> Result<Vec<Present>, String> {
-        if let Some(source) =
-            self.source.as_ref().filter(|source| files.iter().all(|file| file.path != **source))
+    fn write_files(&mut self, files: &[Placed<'_>]) -> Result<Vec<Present>, String> {
+        let mut source = self.source.take();
+        if let Some((name, _)) =
+            source.as_ref().filter(|(name, _)| files.iter().all(|file| file.path != name))
         {
-            let failed = |e: &dyn std::fmt::Display| format!("file `{source}`: {e}");
-            let path = PlainPath::parse(source).map_err(|e| failed(&e))?;
+            let failed = |e: &dyn std::fmt::Display| format!("file `{name}`: {e}");
+            let path = PlainPath::parse(name).map_err(|e| failed(&e))?;
             self.workspace.remove(&path).map_err(|e| failed(&e))?;
         }
         let owner = self.receipt.host_uid.filter(|_| self.receipt.host_uid_unique);
@@ -219,25 +236,33 @@ impl Program {
             let failed = |e: &dyn std::fmt::Display| format!("file `{}`: {e}", file.path);
             let path = PlainPath::parse(file.path).map_err(|e| failed(&e))?;
             let mode = if file.executable { 0o755 } else { 0o644 };
-            let tree = if file.place == protocol::Place::Workspace { &self.workspace } else { &self.build };
-            let expected = self.source.is_some();
-            let there = if expected { tree.overwrite(&path) } else { Err(Errno::NOENT) };
-            let opened = match there {
-                Err(Errno::NOENT) => jail::sys::with_file_ids(owner, || tree.create(&path, mode)),
-                Ok(there) if file.executable => {
+            let in_workspace = file.place == protocol::Place::Workspace;
+            let mut opened = match source.take_if(|(name, _)| in_workspace && file.path == name) {
+                Some((_, there)) if file.executable => {
                     rustix::fs::fchmod(&there, Mode::from_raw_mode(mode)).map(|()| there)
                 }
-                opened => opened,
-            };
-            let mut opened = opened.map_err(|e| failed(&e))?;
+                Some((_, there)) => Ok(there),
+                None => {
+                    let tree = if in_workspace { &self.workspace } else { &self.build };
+                    jail::sys::with_file_ids(owner, || tree.create(&path, mode))
+                }
+            }
+            .map_err(|e| failed(&e))?;
             opened.write_all(file.content).map_err(|e| failed(&e))?;
-            if file.place == protocol::Place::Workspace {
+            if in_workspace {
                 let stat = rustix::fs::fstat(&opened).map_err(|e| failed(&e))?;
                 present.push(Present { path: path.as_str().to_owned(), mark: Mark::of(&stat) });
             }
         }
         Ok(present)
     }
+}
+
+/// Resolves when the program has ended, if anybody sees that.
+async fn ended<'a>(seen: &'a Option<(&Witness, Workspace)>) -> Option<(&'a Witness, &'a Workspace)> {
+    let (witness, before) = seen.as_ref()?;
+    witness.end().await;
+    Some((witness, before))
 }
 
 async fn writable(to: &Option<pipe::Sender>) -> Option<()> {

@@ -61,7 +61,7 @@ async fn what_happens_is_told_in_its_order(world: World) {
     store.create_api_key(&key("k1")).await.unwrap();
     store.revoke_api_key("k1", 5).await.unwrap();
     store.revoke_api_key("k1", 6).await.unwrap();
-    store.purge_session("alice", "s1").await.unwrap();
+    store.purge_session(&store.session("alice", "s1").await.unwrap()).await.unwrap();
     let told = store.events(None, 0, 100).await.unwrap();
     assert_eq!(
         told.iter().map(status).collect::<Vec<_>>(),

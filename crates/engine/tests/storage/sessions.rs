@@ -201,7 +201,12 @@ async fn purging_leaves_nothing(world: World) {
     store.objects().put_bytes(&workspace, vec![1, 2, 3]).await.unwrap();
     store.keep_workspace("alice", "s1", Some(&workspace.to_string())).await.unwrap();
 
-    store.purge_session("alice", "s1").await.unwrap();
+    let own = store.session("alice", "s1").await.unwrap();
+    let missing = Err(StoreError::NotFound { what: "session" });
+    let before = Session { created_at: own.created_at - 1, ..own.clone() };
+    assert_eq!(store.purge_session(&before).await, missing);
+    assert!(store.execution("alice", &ids[0]).await.is_ok(), "of another one of that name");
+    store.purge_session(&own).await.unwrap();
     assert_eq!(store.session("alice", "s1").await, Err(StoreError::NotFound { what: "session" }));
     assert!(store.session_history("alice", "s1", None, 10).await.unwrap().items.is_empty());
     for id in ids {
@@ -212,5 +217,5 @@ async fn purging_leaves_nothing(world: World) {
         assert!(left.is_empty(), "{left:?}");
     }
     assert!(store.execution("alice", &other.id).await.is_ok());
-    assert_eq!(store.purge_session("alice", "s1").await, Err(StoreError::NotFound { what: "session" }));
+    assert_eq!(store.purge_session(&own).await, missing);
 }

@@ -1,5 +1,6 @@
 //! Where this host's cgroups are, and whether we may make some.
 
+use crate::sys;
 use rustix::process::Pid;
 use std::path::{Path, PathBuf};
 
@@ -54,13 +55,16 @@ impl Layout {
 
     /// Looks at this host, for somebody who may move these processes, himself among them, out of the way.
     pub fn detect(movable: &[Pid]) -> Layout {
-        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        // Whoever reads the list of mounts keeps everybody waiting who makes some, such as a box that has been begun.
+        if let Some(v1) = usual_v1() {
+            return Layout { mounted: Mounted::V1(v1) };
+        }
+        let mountinfo = sys::read_kernel_file("/proc/self/mountinfo").unwrap_or_default();
         let mounted = match v1_mounts(&mountinfo) {
             Some(v1) if v1.directories().all(writable) => Mounted::V1(v1),
             Some(_) => Mounted::None("the cgroup hierarchies are not writable for this user".into()),
             None => match v2_mount(&mountinfo) {
-                Some(root) => match usable_v2(&root, &own, movable) {
+                Some(root) => match usable_v2(&root, movable) {
                     Some(parent) => Mounted::V2(parent),
                     None => {
                         Mounted::None("no cgroup with memory, pids and cpu is delegated to this user".into())
@@ -71,6 +75,30 @@ impl Layout {
         };
         Layout { mounted }
     }
+
+    /// Why there are none we may use, where that is so.
+    pub fn trouble(&self) -> Option<String> {
+        match &self.mounted {
+            Mounted::None(why) => Some(why.clone()),
+            Mounted::V1(_) | Mounted::V2(_) => None,
+        }
+    }
+}
+
+/// The hierarchies where they usually are, one directory each, if we may use them.
+fn usual_v1() -> Option<V1Mounts> {
+    let at = |controller: &str, sign: &str| {
+        let directory = Path::new("/sys/fs/cgroup").join(controller);
+        // A link leads to several controllers in one.
+        let own = std::fs::symlink_metadata(&directory).is_ok_and(|about| about.is_dir());
+        (own && directory.join(sign).exists() && writable(&directory)).then_some(directory)
+    };
+    Some(V1Mounts {
+        memory: at("memory", "memory.limit_in_bytes")?,
+        cpu: at("cpu", "cpu.shares")?,
+        cpuacct: at("cpuacct", "cpuacct.usage")?,
+        pids: at("pids", "tasks")?,
+    })
 }
 
 /// (mount point, file system, options of the file system) of a mountinfo line.
@@ -102,10 +130,11 @@ fn v2_mount(mountinfo: &str) -> Option<PathBuf> {
 /// The nearest directory in which we may make a bounded cgroup and move processes into it: walking up from
 /// our own cgroup, the first that is ours to write, holds no process itself (or is the root, which may), and
 /// can give its children all three controllers. Root looks at the top first.
-fn usable_v2(root: &Path, own: &str, movable: &[Pid]) -> Option<PathBuf> {
+fn usable_v2(root: &Path, movable: &[Pid]) -> Option<PathBuf> {
     if writable(root) && grant_controllers(root, movable) {
         return Some(root.to_owned());
     }
+    let own = sys::read_kernel_file("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     let own = root.join(own.trim_start_matches('/'));
     own.ancestors()
@@ -117,7 +146,7 @@ fn usable_v2(root: &Path, own: &str, movable: &[Pid]) -> Option<PathBuf> {
 
 fn grant_controllers(directory: &Path, movable: &[Pid]) -> bool {
     let listed = |file: &str| {
-        let text = std::fs::read_to_string(directory.join(file)).unwrap_or_default();
+        let text = sys::read_kernel_file(directory.join(file)).unwrap_or_default();
         CONTROLLERS.iter().all(|c| text.split_whitespace().any(|word| word == *c))
     };
     let grant = || std::fs::write(directory.join("cgroup.subtree_control"), "+memory +pids +cpu").is_ok();
@@ -128,7 +157,7 @@ fn grant_controllers(directory: &Path, movable: &[Pid]) -> bool {
 /// A service with a cgroup of its own sits in it, and the kernel lets no cgroup both hold processes and bound
 /// children. If nobody but those who may be moved is there, they move into a leaf.
 fn step_aside(directory: &Path, movable: &[Pid]) -> bool {
-    let inside = std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let inside = sys::read_kernel_file(directory.join("cgroup.procs")).unwrap_or_default();
     let inside: Vec<&str> = inside.lines().collect();
     let may_move = |pid: &str| movable.iter().any(|own| own.as_raw_nonzero().to_string() == pid);
     if inside.is_empty() || !inside.iter().all(|pid| may_move(pid)) {

@@ -1,7 +1,7 @@
 //! One directory per controller hierarchy.
 
 use super::layout::V1Mounts;
-use super::{MeterFds, read_keyed, read_number, write};
+use super::{MeterFds, open_to_write, read_keyed, read_number, write};
 use crate::error::{At, JailError, Step};
 use crate::spec::{BoxLimits, BoxUsage};
 use rustix::event::{EventfdFlags, eventfd};
@@ -88,6 +88,7 @@ impl Group {
             pids_peak: optional(self.at.pids.join("pids.peak")),
             pids_events: optional(self.at.pids.join("pids.events")),
             io: None,
+            weight: Some(open_to_write(&self.at.cpu.join("cpu.shares"))?),
         })
     }
 

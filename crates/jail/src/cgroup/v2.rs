@@ -1,6 +1,6 @@
 //! One directory in the unified hierarchy.
 
-use super::{MeterFds, read_keyed, read_number, write};
+use super::{MeterFds, open_to_write, read_keyed, read_number, write};
 use crate::error::{At, JailError, Step};
 use crate::spec::{BoxLimits, BoxUsage};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,6 +64,7 @@ impl Group {
             pids_peak: optional("pids.peak"),
             pids_events: optional("pids.events"),
             io: None,
+            weight: Some(open_to_write(&self.at.join("cpu.weight"))?),
         })
     }
 

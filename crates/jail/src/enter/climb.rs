@@ -1,17 +1,19 @@
 //! The process that becomes PID 1, from the moment it is forked to the moment it serves the engine.
 
 use super::Lines;
-use super::gate::{Carried, Gate};
-use crate::cgroup::MeterFds;
+use super::gate::{Carried, Gate, Load};
+use crate::cgroup::{METERS, MeterFds};
 use crate::error::{At, JailError, Step};
 use crate::identity;
-use crate::mounts::{Root, Sources};
+use crate::mounts::{self, Root, Sources};
 use crate::mutant::{Mutant, lacks};
-use crate::spec::{CgroupKind, HostDirMode, InitSpec, JailSpec, Network};
+use crate::spec::{CgroupKind, HostDirMode, InitSpec, JailSpec, MOST_SEATS, Network, Seats};
+use crate::sys::{Forked, Tally};
 use crate::{SingleThreaded, caps, fds, keyring, net_ns, sys};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
 use std::fs::File;
@@ -30,6 +32,19 @@ pub struct Landed {
     pub meters: MeterFds,
     /// The door to the CPU rate, which programs go through and PID 1 does not, where there is one.
     pub rate_door: Option<OwnedFd>,
+    /// What it is there for.
+    pub post: Post,
+}
+
+/// What a process of ours is there for.
+#[derive(Debug)]
+pub enum Post {
+    /// It is PID 1 of a box, and runs jobs.
+    Alone,
+    /// It is PID 1 of a box with seats. It runs nothing, and the box is over when a seat is.
+    Hall,
+    /// It is PID 1 of a seat, and runs jobs beside those of other seats.
+    Seat(Tally),
 }
 
 /// What it inherits of the spawner; everything else is closed.
@@ -60,12 +75,13 @@ struct Standing {
     meters: MeterFds,
     rate_door: Option<OwnedFd>,
     overlay: bool,
+    post: Post,
 }
 
 impl Climber {
     pub(super) fn climb(self, inherited: Inherited) -> ! {
-        let Inherited { gate, report } = inherited;
-        let standing = match self.rungs(&gate) {
+        let Inherited { gate, mut report } = inherited;
+        let standing = match self.rungs(&gate, &mut report) {
             Ok(standing) => standing,
             Err(error) => {
                 // Nobody is left to tell when this fails.
@@ -74,7 +90,7 @@ impl Climber {
             }
         };
         let init = self.init;
-        let copy = report.try_clone();
+        let copy = sys::duplicate_above(report.as_fd(), OUT_OF_THE_WAY);
         match self.land(report, standing) {
             Ok(landed) => sys::exit_now(init(landed)),
             Err(error) => {
@@ -85,8 +101,8 @@ impl Climber {
         }
     }
 
-    /// Everything up to the last descriptor.
-    fn rungs(&self, gate: &Gate) -> Result<Standing, JailError> {
+    /// Everything up to the last descriptor. Who comes back to a report that is another is PID 1 of a seat.
+    fn rungs(&self, gate: &Gate, report: &mut OwnedFd) -> Result<Standing, JailError> {
         if self.forgets && !lacks(Mutant::Environment) {
             sys::forget_environment(&self.proof);
         }
@@ -96,10 +112,13 @@ impl Climber {
             sys::own_network().at(Step::Namespaces, "network")?;
             net_ns::loopback()?;
         }
-        // The first specification comes when the id maps are written and the cgroup is made.
-        let (draft, kind, fds) = gate.receive()?;
+        // What no program shall ever have.
+        caps::empty_bounding_set()?;
+        sys::look_at_signals(&self.proof);
+        // The first specification comes when the id maps are written, and the cgroup is made or left for later.
+        let (draft, counted, fds) = gate.receive()?;
         sys::run_anywhere(&self.processors);
-        let (mut meters, rate_door) = self.enter_cgroup(fds)?;
+        let mut rate_door = if counted.is_some() { self.enter_cgroup(fds)? } else { None };
         let sources = Sources::open(&draft, &draft.host_dirs)?;
         self.take_ids()?;
         if !lacks(Mutant::KillTree) {
@@ -113,51 +132,86 @@ impl Climber {
         keyring::fresh()?;
         let mut root = Root::build(&draft, sources, identity::USER)?;
 
-        let (spec, _, fds) = gate.receive()?;
-        let lines = lines(fds)?;
+        let (spec, kind, fds) = gate.receive()?;
+        let kind = kind.ok_or_else(|| JailError::new(Step::Cgroup, "nobody knows of one", Errno::INVAL))?;
+        let (mut lines, mut meters, doors) = lines(fds)?;
+        if counted.is_none() {
+            rate_door = self.enter_cgroup(doors)?;
+        }
         let added = spec.host_dirs.get(draft.host_dirs.len()..).unwrap_or_default();
         root.settle(&spec, added, identity::USER)?;
+        let post = match &spec.seats {
+            Some(seats) => self.take_seats(&spec, seats, &mut lines, report)?,
+            None => Post::Alone,
+        };
         let overlay = root.enter()?;
         meters.io = Some(self.become_unreadable()?);
         caps::lock_secure_bits()?;
-        caps::empty_bounding_set()?;
-        caps::only(self.capabilities(kind))?;
+        caps::only(self.capabilities(kind, &post))?;
         rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivs, "prctl")?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        Ok(Standing { spec, kind, lines, meters, rate_door, overlay })
+        Ok(Standing { spec, kind, lines, meters, rate_door, overlay, post })
+    }
+
+    /// Makes the seats of the box: forks, each PID 1 of namespaces of its own, which climb on as we do. Comes back in
+    /// each of them, and in PID 1 of the box when all of them stand.
+    ///
+    /// While everything may still be done, because neither a pid namespace nor its `/proc` can be made later.
+    fn take_seats(
+        &self,
+        spec: &JailSpec,
+        seats: &Seats,
+        lines: &mut Lines,
+        report: &mut OwnedFd,
+    ) -> Result<Post, JailError> {
+        let streams = std::mem::take(&mut lines.seats);
+        if streams.len() != seats.count as usize || streams.len() > MOST_SEATS {
+            return Err(JailError::new(Step::Descriptors, "not a stream for each seat", Errno::BADF));
+        }
+        let own_ipc = if lacks(Mutant::IpcNamespace) { 0 } else { libc::CLONE_NEWIPC };
+        let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | own_ipc;
+        let tally = Tally::new(&self.proof).at(Step::Namespaces, "tally")?;
+        let mut rising = Vec::new();
+        for (index, stream) in streams.into_iter().enumerate() {
+            let (news, told) = pipe_with(PipeFlags::CLOEXEC).at(Step::Namespaces, "report of a seat")?;
+            match sys::fork_into(&self.proof, flags as u64, None).at(Step::Namespaces, "seat")? {
+                Forked::Parent(..) => rising.push(news),
+                Forked::Child(_) => {
+                    (lines.control, *report) = (stream, told);
+                    rustix::process::setsid().at(Step::Namespaces, "setsid")?;
+                    if !lacks(Mutant::KillTree) {
+                        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                            .at(Step::Namespaces, "death signal")?;
+                    }
+                    mounts::take_seat(spec, seats, index, identity::USER)?;
+                    return Ok(Post::Seat(tally.of(index)));
+                }
+            }
+        }
+        rising.iter().try_for_each(|news| super::hear(news).map(drop))?;
+        Ok(Post::Hall)
     }
 
     /// What PID 1 keeps.
-    fn capabilities(&self, kind: CgroupKind) -> CapabilitySet {
+    fn capabilities(&self, kind: CgroupKind, post: &Post) -> CapabilitySet {
         let own = if self.two_ids { caps::OF_INIT } else { CapabilitySet::empty() };
-        match kind {
-            // It looks at processes itself, and sees those only that it could trace; no program may hide. Having
-            // more than they have, it is also out of their sight, so without that wall this goes too.
-            CgroupKind::None if !lacks(Mutant::Dumpable) => own.union(CapabilitySet::SYS_PTRACE),
-            CgroupKind::None | CgroupKind::V1 | CgroupKind::V2 => own,
-        }
+        // It looks at processes itself, and sees those only that it could trace; no program may hide. Having
+        // more than they have, it is also out of their sight, so without that wall this goes too.
+        let looks = kind == CgroupKind::None || matches!(post, Post::Seat(_));
+        if looks && !lacks(Mutant::Dumpable) { own.union(CapabilitySet::SYS_PTRACE) } else { own }
     }
 
     /// Enters the cgroup by its doors, where it was not born in it, and leaves what shall bind programs only once its
     /// view of cgroups begins there: theirs will.
-    fn enter_cgroup(
-        &self,
-        carried: Vec<(Carried, OwnedFd)>,
-    ) -> Result<(MeterFds, Option<OwnedFd>), JailError> {
+    fn enter_cgroup(&self, carried: Load) -> Result<Option<OwnedFd>, JailError> {
         let enter = |door: &OwnedFd| rustix::io::write(door, b"0").at(Step::Cgroup, "enter").map(drop);
-        let mut meters: [Option<OwnedFd>; 7] = Default::default();
         let (mut rate_door, mut way_back) = (None, None);
         for (what, fd) in carried {
             match what {
-                Carried::Meter(place) => {
-                    if let Some(meter) = meters.get_mut(place) {
-                        *meter = Some(fd);
-                    }
-                }
                 Carried::Door => enter(&fd)?,
                 Carried::RateDoor => rate_door = Some(fd),
                 Carried::WayBack => way_back = Some(fd),
-                Carried::Control | Carried::Stream => {}
+                Carried::Meter(_) | Carried::Control | Carried::Stream | Carried::Seat => {}
             }
         }
         if !lacks(Mutant::CgroupNamespace) {
@@ -166,7 +220,7 @@ impl Climber {
         if let Some(door) = way_back {
             enter(&door)?;
         }
-        Ok((MeterFds::from_list(meters), rate_door))
+        Ok(rate_door)
     }
 
     /// Nobody may look at PID 1, least of all user code that shares its uid. Neither may it look at itself
@@ -194,7 +248,7 @@ impl Climber {
 
     /// Lets go of every descriptor of the spawner, and reports that the box stands.
     fn land(self, report: OwnedFd, standing: Standing) -> Result<Landed, JailError> {
-        let Standing { spec, kind, lines, meters, rate_door, overlay } = standing;
+        let Standing { spec, kind, lines, meters, rate_door, overlay, post } = standing;
         let null = || {
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
                 .at(Step::Descriptors, "/dev/null")
@@ -212,7 +266,7 @@ impl Climber {
         let control = next()?;
         let program = if waits { Some([next()?, next()?, next()?]) } else { None };
         let rate_door = if has_door { Some(next()?) } else { None };
-        let mut meters = [const { None }; 7];
+        let mut meters = [const { None }; METERS];
         for (meter, has) in meters.iter_mut().zip(has) {
             *meter = if has { Some(next()?) } else { None };
         }
@@ -228,27 +282,36 @@ impl Climber {
             readable: readable(&spec),
             writable: writable(&spec),
         };
-        let (lines, meters) = (Lines { control, program }, MeterFds::from_list(meters));
-        Ok(Landed { proof: self.proof, spec, lines, meters, rate_door })
+        let lines = Lines { control, program, seats: Vec::new() };
+        let meters = MeterFds::from_list(meters);
+        Ok(Landed { proof: self.proof, spec, lines, meters, rate_door, post })
     }
 }
 
-/// The lines among what was carried.
-fn lines(carried: Vec<(Carried, OwnedFd)>) -> Result<Lines, JailError> {
+/// The lines, the meters, and the doors among what was carried.
+fn lines(carried: Load) -> Result<(Lines, MeterFds, Load), JailError> {
     let lost = |what| JailError::new(Step::Descriptors, what, Errno::BADF);
-    let (mut control, mut streams) = (None, Vec::new());
+    let (mut control, mut streams, mut seats, mut doors) = (None, Vec::new(), Vec::new(), Vec::new());
+    let mut meters: [Option<OwnedFd>; METERS] = Default::default();
     for (what, fd) in carried {
         match what {
             Carried::Control => control = Some(fd),
             Carried::Stream => streams.push(fd),
-            _ => {}
+            Carried::Seat => seats.push(fd),
+            Carried::Meter(place) => {
+                if let Some(meter) = meters.get_mut(place) {
+                    *meter = Some(fd);
+                }
+            }
+            Carried::Door | Carried::RateDoor | Carried::WayBack => doors.push((what, fd)),
         }
     }
     let program = match streams.len() {
         0 => None,
         _ => Some(<[OwnedFd; 3]>::try_from(streams).map_err(|_| lost("not three streams"))?),
     };
-    Ok(Lines { control: control.ok_or_else(|| lost("no control stream"))?, program })
+    let lines = Lines { control: control.ok_or_else(|| lost("no control stream"))?, program, seats };
+    Ok((lines, MeterFds::from_list(meters), doors))
 }
 
 /// What the box is meant to read: directories of the host, and those of its own that its root has.
@@ -262,6 +325,9 @@ fn writable(spec: &JailSpec) -> Vec<std::path::PathBuf> {
     let changed = spec.host_dirs.iter().filter(|dir| dir.mode != HostDirMode::ReadOnly);
     scratch.chain(changed.map(|dir| dir.target.clone())).collect()
 }
+
+/// More descriptors than PID 1 ever keeps.
+const OUT_OF_THE_WAY: i32 = 64;
 
 const READY: u8 = b'+';
 const READY_WITHOUT_OVERLAY: u8 = b'-';

@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, IoSliceMut};
@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 /// Longest specification.
 const LONGEST: usize = 32 << 10;
 /// Most descriptors that go along with one.
-const MOST_FDS: usize = 16;
+const MOST_FDS: usize = 40;
 
 /// What a descriptor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,18 +33,24 @@ pub(crate) enum Carried {
     Control,
     /// Standard input, output and error of the program that will wait in the box, in this order.
     Stream,
+    /// The stream to a seat.
+    Seat,
 }
+
+/// Descriptors, and what they are for.
+pub(super) type Load = Vec<(Carried, OwnedFd)>;
 
 /// A specification, and what the descriptors beside it are for.
 #[derive(Serialize, Deserialize)]
 struct Passage<S> {
     spec: S,
-    kind: CgroupKind,
+    /// None where there is no telling yet.
+    kind: Option<CgroupKind>,
     carried: Vec<Carried>,
 }
 
-/// A specification, what kind of cgroup there is, and the descriptors beside it.
-type Arrived = (JailSpec, CgroupKind, Vec<(Carried, OwnedFd)>);
+/// A specification, what kind of cgroup there is, if that is known yet, and the descriptors beside it.
+type Arrived = (JailSpec, Option<CgroupKind>, Load);
 
 /// One end. Packets keep specifications apart.
 #[derive(Debug)]
@@ -60,7 +66,7 @@ impl Gate {
     pub(super) fn send(
         &self,
         spec: &JailSpec,
-        kind: CgroupKind,
+        kind: Option<CgroupKind>,
         carried: &[(Carried, OwnedFd)],
     ) -> Result<(), JailError> {
         let passage = Passage { spec, kind, carried: carried.iter().map(|(what, _)| *what).collect() };
@@ -80,7 +86,10 @@ impl Gate {
     /// Waits for the next one.
     pub(super) fn receive(&self) -> Result<Arrived, JailError> {
         let gave_up = || JailError::new(Step::Namespaces, "the spawner gave up", Errno::PIPE);
-        let mut buffer = vec![0; LONGEST];
+        // How long it is, first: to have room for the longest would cost more than to ask.
+        let (_, length) =
+            recv(&self.0, &mut [0; 0], RecvFlags::PEEK | RecvFlags::TRUNC).at(Step::Namespaces, "gate")?;
+        let mut buffer = vec![0; length.min(LONGEST)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let length = {

@@ -1,9 +1,12 @@
-//! Memory that two processes have together: all of it, with a keeper, or one page, as a note.
+//! Memory that processes have together: all of it, with a keeper, or one page, as a note or a tally.
 
 use super::last_errno;
 use crate::SingleThreaded;
+use crate::spec::MOST_SEATS;
 use rustix::io::Errno;
 use rustix::process::Pid;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Starts a process that shares our memory, holds no descriptor, and sleeps until it is killed. It is a child of ours
 /// of which no signal tells and for which nobody waits who does not ask for such children.
@@ -103,11 +106,7 @@ impl Note {
 
     /// An empty one.
     pub fn new(_proof: &SingleThreaded) -> Result<Note, Errno> {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, wherever there is room.
-        let place = unsafe { libc::mmap(std::ptr::null_mut(), Note::ROOM, protection, flags, -1, 0) };
-        if place == libc::MAP_FAILED { Err(last_errno()) } else { Ok(Note(place.cast())) }
+        shared(Note::ROOM).map(|place| Note(place.cast()))
     }
 
     /// Writes this, as far as there is room.
@@ -128,4 +127,59 @@ impl Note {
         let length = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
         bytes.get(2..2 + length).filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec)
     }
+}
+
+/// A number for each seat of a box, that all of them see.
+#[derive(Debug)]
+pub struct Tally {
+    all: *const [AtomicU64; MOST_SEATS],
+    own: usize,
+}
+
+impl Tally {
+    /// One that the processes will share that are forked from now on, the number of the first seat at hand.
+    pub fn new(_proof: &SingleThreaded) -> Result<Tally, Errno> {
+        shared(size_of::<[AtomicU64; MOST_SEATS]>()).map(|place| Tally { all: place.cast(), own: 0 })
+    }
+
+    /// The same, with the number of this seat at hand.
+    pub fn of(&self, seat: usize) -> Tally {
+        Tally { all: self.all, own: seat.min(MOST_SEATS - 1) }
+    }
+
+    fn all(&self) -> &[AtomicU64; MOST_SEATS] {
+        // SAFETY: the mapping is that large, aligned to a page, zero at first, which is a valid number, and stays.
+        unsafe { &*self.all }
+    }
+
+    /// Changes the own number.
+    pub fn set(&self, number: u64) {
+        self.all()[self.own].store(number, Relaxed);
+    }
+
+    /// Those of all others, as they are at one moment.
+    pub fn others(&self) -> Others {
+        let others = self.all().iter().enumerate().filter(|(seat, _)| *seat != self.own);
+        others.map(|(_, number)| number.load(Relaxed)).fold(Others::default(), |all, number| Others {
+            together: all.together.saturating_add(number),
+            most: all.most.max(number),
+        })
+    }
+}
+
+/// What the other seats of a box have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Others {
+    /// All of them.
+    pub together: u64,
+    /// The one with the most.
+    pub most: u64,
+}
+
+/// Memory, all zeroes, that this process shares with those it forks. It is never given back.
+fn shared(length: usize) -> Result<*mut libc::c_void, Errno> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, wherever there is room.
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+    if place == libc::MAP_FAILED { Err(last_errno()) } else { Ok(place) }
 }

@@ -13,15 +13,15 @@ const WORDS: &str = "/bin/rm -f -- \"$0\"; cd -- \"$1\" || exit 126; shift; exec
 const FILE: &str = ".command.sh";
 
 /// How directories begin in which values of variables are left, while their program runs.
-pub(super) const OUTPUTS: &str = ".outputs-";
+pub(crate) const OUTPUTS: &str = ".outputs-";
 
 /// Whether a file is one of ours.
-pub(super) fn is_ours(path: &str) -> bool {
+pub(crate) fn is_ours(path: &str) -> bool {
     path == FILE || path.starts_with(OUTPUTS)
 }
 
 /// What a line of shell does, with more arguments behind it.
-pub(super) fn line(command: String, args: Vec<String>) -> Result<Program, Problem> {
+pub(crate) fn line(command: String, args: Vec<String>) -> Result<Program, Problem> {
     if command.trim().is_empty() {
         return Err(Problem::invalid_field("command", "is empty"));
     }
@@ -29,7 +29,7 @@ pub(super) fn line(command: String, args: Vec<String>) -> Result<Program, Proble
 }
 
 /// What a command does in a directory. Without arguments of its own it is taken apart at its spaces, as quotes say.
-pub(super) fn words(command: String, args: Vec<String>, directory: Option<&str>) -> Result<Program, Problem> {
+pub(crate) fn words(command: String, args: Vec<String>, directory: Option<&str>) -> Result<Program, Problem> {
     let command = match args.is_empty() {
         true => split(&command).map_err(|why| Problem::invalid_field("command", why))?,
         false => vec![command],

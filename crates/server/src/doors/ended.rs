@@ -14,22 +14,22 @@ const NO_MEMORY: i64 = 137;
 
 /// How a program ended.
 #[derive(Debug, PartialEq)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Its exit code, or what stands for it.
-    pub(super) code: i64,
+    pub(crate) code: i64,
     /// What it wrote.
-    pub(super) stdout: String,
+    pub(crate) stdout: String,
     /// Its diagnostics, and why it was ended if it was.
-    pub(super) stderr: String,
+    pub(crate) stderr: String,
     /// How long it took, in seconds.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// Its language.
-    pub(super) language: String,
+    pub(crate) language: String,
 }
 
 impl Ended {
     /// Of an execution that is over. That our platform broke is a problem and no way to end.
-    pub(super) fn of(done: &Done) -> Result<Ended, Problem> {
+    pub(crate) fn of(done: &Done) -> Result<Ended, Problem> {
         Ended::read(&done.record.read()?)
     }
 

@@ -95,6 +95,8 @@ struct Detailed {
 struct Shelf {
     /// Language of the program that waits; none where it becomes any program.
     language: Option<String>,
+    /// The template it is for, if it is for one.
+    template: Option<String>,
     /// How many wait.
     depth: usize,
     /// How many should.
@@ -123,6 +125,7 @@ async fn detailed(state: State, _: Caller) -> (StatusCode, Json<Detailed>) {
     let now = Health::now(&state, worst.word());
     let pool = state.engine().pool().into_iter().map(|shelf| Shelf {
         language: shelf.language,
+        template: shelf.template,
         depth: shelf.depth,
         target: shelf.target,
         hits: shelf.hits,

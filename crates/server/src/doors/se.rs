@@ -1,6 +1,7 @@
 //! `/workspace/se`: sessions that are there when they are used. Paths, fields and answers of the founding shared
 //! environment; what it left open to everybody is a caller's own here.
 
+mod documents;
 mod files;
 mod handler;
 mod outputs;
@@ -20,6 +21,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
         .merge(run::door())
         .merge(handler::door())
         .merge(files::door())
+        .merge(documents::door())
         .merge(read::door())
 }
 

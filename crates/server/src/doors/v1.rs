@@ -1,6 +1,7 @@
 //! `/api/v1`: programs, executions, sessions, their files, templates, events, webhooks. Paths and fields of the founding
 //! platform, and what it lacked.
 
+mod dependencies;
 mod events;
 mod execute;
 mod executions;
@@ -21,6 +22,7 @@ pub(super) fn door() -> OpenApiRouter<State> {
         .merge(executions::door())
         .merge(stream::door())
         .merge(sessions::door())
+        .merge(dependencies::door())
         .merge(files::door())
         .merge(templates::door())
         .merge(runtimes::door())

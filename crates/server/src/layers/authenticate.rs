@@ -65,7 +65,7 @@ fn has_token(uri: &Uri) -> bool {
 }
 
 /// The one token of a request.
-fn token(headers: &HeaderMap) -> Result<String, &'static str> {
+pub(crate) fn token(headers: &HeaderMap) -> Result<String, &'static str> {
     let bearers = headers.get_all(header::AUTHORIZATION).iter().map(|value| {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

@@ -2,6 +2,7 @@
 
 use super::watch::Answering;
 use crate::State;
+use crate::panics::guarded;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -22,7 +23,10 @@ impl HttpBody for Outflow {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
+        // What comes while it comes is still a part of the answer.
+        let Ok(frame) = guarded(|| Pin::new(&mut self.body).poll_frame(context)) else {
+            return Poll::Ready(Some(Err(axum::Error::new("something of ours broke"))));
+        };
         if let Poll::Ready(Some(Ok(frame))) = &frame {
             self.state.metrics().sent(frame.data_ref().map_or(0, |data| data.len() as u64));
         }

@@ -45,6 +45,7 @@ impl From<ControlError> for Problem {
             ControlError::Conflict { what, .. } => {
                 Problem::new(StatusCode::CONFLICT, format!("{what}_conflict"), words)
             }
+            ControlError::NotAllowed { hint, .. } => Problem::forbidden("not_allowed", words).hint(hint),
             ControlError::KeyReused => {
                 Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", words)
                     .field("Idempotency-Key")

@@ -15,11 +15,14 @@ use serde_json::{Value, json};
 pub(crate) enum Style {
     /// `application/problem+json`.
     Problem,
-    /// `{"error": {…}}`, under `/api/v1/sandboxes`, `/api/v2` and `/api/sandboxes`.
+    /// `{"error": {…}}`, under `/api/v2`, and `/api/v1` and `/api` as far as they are sandboxes and their tools.
     Envelope,
     /// `{"detail": {"error_code": …}}`, under `/workspace/se`.
     Detail,
 }
+
+/// What has them in every version.
+const ENVELOPES: [&str; 4] = ["sandboxes", "tools", "resources", "prompts"];
 
 impl Style {
     /// By the path of the request.
@@ -29,7 +32,11 @@ impl Style {
         };
         if below("/workspace/se") {
             Style::Detail
-        } else if ["/api/v1/sandboxes", "/api/v2", "/api/sandboxes"].into_iter().any(below) {
+        } else if below("/api/v2")
+            || ENVELOPES
+                .iter()
+                .any(|name| below(&format!("/api/v1/{name}")) || below(&format!("/api/{name}")))
+        {
             Style::Envelope
         } else {
             Style::Problem

@@ -7,7 +7,7 @@ mod operation;
 mod running;
 mod storage;
 
-pub use door::{Server, Tenants};
+pub use door::{Documents, Mcp, Server, Tenants};
 pub use limits::Limits;
 pub use operation::{Audit, Events, Log, Metrics, Tracing, Webhooks};
 pub use running::{Executions, Isolation, Pool, Sessions};
@@ -56,6 +56,8 @@ settings! {
     pool: Pool,
     isolation: Isolation,
     tenants: Tenants,
+    mcp: Mcp,
+    documents: Documents,
     log: Log,
     metrics: Metrics,
     audit: Audit,

@@ -56,6 +56,8 @@ fn texts(key: &'static Key) -> BoxedStrategy<String> {
         ("server.host", _) => "[a-z][a-z0-9.-]{0,20}".boxed(),
         ("server.allowed_hosts", _) => "[a-z]{1,9}(,[a-z.]{1,9}){0,3}".boxed(),
         ("server.allowed_origins", _) => "https://[a-z]{1,9}(,http://[a-z.]{1,9}:8080){0,3}".boxed(),
+        ("documents.other_urls", _) => "https://[a-z]{1,9}(,http://[a-z]{1,9}:8080/[a-z]{1,9}){0,3}".boxed(),
+        ("mcp.tools" | "mcp.disabled_tools", _) => "[a-z_]{1,12}(,[a-z_]{1,12}){0,3}".boxed(),
         ("pool.languages", _) => "(python|node|ruby)(, bash)?".boxed(),
         ("pool.rehearsal", _) => r"[ -~]{0,20}"
             .prop_map(|program| serde_json::json!({ "python": program, "bash": "true, \"x\"" }).to_string())
@@ -175,6 +177,9 @@ fn every_variable_from_before_is_read_in_its_unit() {
         ("SANDBOXRUNNER_SERVER_READ_TIMEOUT", "30s", "server.body_timeout", "30s"),
         ("RATE_LIMIT_ENABLED", "false", "tenants.requests_per_minute", "0"),
         ("RATE_LIMIT_PER_MINUTE", "60", "tenants.requests_per_minute", "60"),
+        ("MCP_ENABLED", "false", "mcp.enabled", "false"),
+        ("SANDBOXRUNNER_TOOLS_ENABLED_TOOLS", "run_code", "mcp.tools", "run_code"),
+        ("SANDBOXRUNNER_TOOLS_DISABLED_TOOLS", "exec_command", "mcp.disabled_tools", "exec_command"),
         ("DATABASE_URL", "mysql+aiomysql://u:p@db/x", "storage.url", "mysql://db/x"),
         ("S3_BUCKET", "sandbox-workspace", "storage.objects", "s3://sandbox-workspace"),
         ("S3_ENDPOINT_URL", "http://minio:9000", "storage.s3_endpoint", "http://minio:9000"),
@@ -226,6 +231,9 @@ fn every_variable_from_before_is_read_in_its_unit() {
         ("SANDBOX_MAX_IDLE_TIME", "60", "pool.idle_timeout", "1m"),
         ("SANDBOX_ALLOW_NETWORK", "on", "isolation.network", "host"),
         ("SANDBOXRUNNER_SANDBOX_NETWORK_MODE", "none", "isolation.network", "none"),
+        ("EFAST_DOWNLOADER_URL", "http://efast-private:9123", "documents.url", "http://efast-private:9123"),
+        ("EFAST_TOKEN", "t", "documents.token", "***"),
+        ("DOWNLOADER_TIMEOUT", "300", "documents.timeout", "5m"),
         ("LOG_LEVEL", "WARNING", "log.level", "warn"),
         ("SANDBOXRUNNER_LOGGING_LEVEL", "debug", "log.level", "debug"),
         ("LOG_FORMAT", "json", "log.format", "json"),

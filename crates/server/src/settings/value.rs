@@ -1,5 +1,7 @@
 //! Values of settings, between what was written and the types that the rest of the server sees.
 
+use crate::mcp::{self, ContentStyle};
+use engine::control::InstallPolicy;
 use engine::storage::DatabaseUrl;
 use engine::{Layer, Network, Profile, ZygoteScope};
 use std::collections::BTreeMap;
@@ -169,10 +171,26 @@ macro_rules! worded {
 worded! {
     Network { "none" => Network::None, "host" => Network::Host, }
     Profile { "default" => Profile::Default, "strict" => Profile::Strict, "debug" => Profile::Debug, }
+    InstallPolicy {
+        "off" => InstallPolicy::Off,
+        "wheels" => InstallPolicy::Wheels,
+        "all" => InstallPolicy::All,
+    }
     ZygoteScope {
         "template" => ZygoteScope::Template,
         "owner" => ZygoteScope::Owner,
         "off" => ZygoteScope::Off,
+    }
+    mcp::Profile {
+        "all" => mcp::Profile::All,
+        "code-sandbox" => mcp::Profile::CodeSandbox,
+        "sandboxrunner" => mcp::Profile::SandboxRunner,
+        "minimal" => mcp::Profile::Minimal,
+    }
+    ContentStyle {
+        "stream" => ContentStyle::Stream,
+        "compact" => ContentStyle::Compact,
+        "plain" => ContentStyle::Plain,
     }
     LogFormat { "auto" => LogFormat::Auto, "json" => LogFormat::Json, "text" => LogFormat::Text, }
     Level {

@@ -4,20 +4,16 @@ use super::address::{self, Lookup};
 use crate::Options;
 use crate::clock::now_ms;
 use crate::events::Told;
+use crate::outgoing::{self, words};
 use engine::storage::{Event, Webhook};
 use hmac::{Hmac, KeyInit, Mac};
-use reqwest::redirect::Policy;
 use reqwest::{Client, header};
 use sha2::Sha256;
-use std::error::Error;
-use std::time::Duration;
 
 /// The header with the signature.
 pub(crate) const SIGNATURE: &str = "x-sandboxd-signature";
 /// How much of an answer is read, so that its connection can be used again.
 const MOST_READ: usize = 64 * 1024;
-/// How much is told of what went wrong, in characters.
-const MOST_TOLD: usize = 500;
 
 /// What sends events.
 pub(super) struct Sender {
@@ -27,18 +23,10 @@ pub(super) struct Sender {
 
 impl Sender {
     pub(super) fn new(options: &Options) -> Result<Sender, String> {
-        // Somebody else may have been first, with the same.
-        drop(rustls::crypto::ring::default_provider().install_default());
         let allow_private = options.webhooks_allow_private;
-        let client = Client::builder()
-            .user_agent(concat!("sandboxd/", env!("CARGO_PKG_VERSION")))
-            .redirect(Policy::none())
-            // A proxy would look names up by itself.
-            .no_proxy()
+        let client = outgoing::client()
             .dns_resolver(Lookup { allow_private })
             .timeout(options.webhook_timeout)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(2)
             .build();
         Ok(Sender { client: client.map_err(|error| words(&error))?, allow_private })
     }
@@ -82,21 +70,6 @@ pub(crate) fn signature(secret: &str, at: i64, body: &str) -> String {
     mac.update(format!("{at}.{body}").as_bytes());
     let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("t={at},v1={hex}")
-}
-
-/// What went wrong, down to its cause and without the URL, which may have a token in it.
-fn words(error: &reqwest::Error) -> String {
-    let mut words = match error {
-        error if error.is_timeout() => "no answer in time".to_owned(),
-        error if error.is_connect() => "no connection".to_owned(),
-        _ => "the request failed".to_owned(),
-    };
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        words.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    words.chars().take(MOST_TOLD).collect()
 }
 
 #[cfg(test)]

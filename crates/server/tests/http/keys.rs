@@ -201,3 +201,34 @@ async fn the_record_cannot_be_flooded_with_refusals() {
     let count = lines["items"].as_array().unwrap().len();
     assert!((60..=70).contains(&count), "{count}");
 }
+
+#[tokio::test]
+async fn guessing_ids_is_as_slow_as_the_key() {
+    let world = World::new().await;
+    let limits = json!({"requests_per_minute": 6, "burst": 5});
+    let (_, token) = make(
+        &world,
+        &world.token,
+        json!({"name": "g", "tenant": "g", "scopes": ["run", "files"], "limits": limits}),
+    )
+    .await;
+    let guesses = [
+        "executions/exec_0123456789ab0000000000000000400080000000deadbeef",
+        "sessions/sess_guess",
+        "sandboxes/00000000-0000-4000-8000-000000000000",
+        "executions/exec_0123456789ab0000000000000000400080000000deadbeee/stream",
+        "sessions/sess_guess/files",
+    ];
+    for guess in guesses {
+        let reply = world.json(&format!("GET /api/v1/{guess}"), &token, &json!({})).await;
+        assert_eq!(reply.status, 404, "{guess}: {}", reply.text());
+    }
+    for guess in guesses {
+        let reply = world.json(&format!("GET /api/v1/{guess}"), &token, &json!({})).await;
+        assert_eq!(reply.status, 429, "{guess}: {}", reply.text());
+        let wait: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=10).contains(&wait), "{wait}");
+    }
+    let other = world.json("GET /api/v1/sessions/sess_guess", &world.token, &json!({})).await;
+    assert_eq!(other.status, 404, "nobody else waits for it");
+}

@@ -284,12 +284,11 @@ impl SourceFile {
         (!stream.is_null()).then_some(SourceFile(stream))
     }
 
-    /// One that is not a file at all.
-    pub(crate) fn of_text(text: &'static CStr) -> Option<SourceFile> {
-        // SAFETY: a stream that is only read, from a place that is always there and that long.
-        let stream =
-            unsafe { libc::fmemopen(text.as_ptr().cast_mut().cast(), text.count_bytes(), c"rb".as_ptr()) };
-        (!stream.is_null()).then_some(SourceFile(stream))
+    /// Something short, from a pipe.
+    pub(crate) fn of_text(text: &[u8]) -> Option<SourceFile> {
+        let (reader, mut writer) = std::io::pipe().ok()?;
+        std::io::Write::write_all(&mut writer, text).ok()?;
+        SourceFile::of(std::os::fd::OwnedFd::from(reader).into())
     }
 }
 

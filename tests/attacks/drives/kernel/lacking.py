@@ -6,6 +6,7 @@
     call=NAME[@A]:ERRNO   this system call, if A is given only with that first argument, answers this errno; the file
                           `numbers` beside this one has their numbers
     covered=PATH          an empty directory lies over PATH
+    readonly=PATH         nothing that is mounted at PATH or below it can be written to
     stacked=PATH          PATH is an overlay of an overlay, over which the kernel mounts no third
     mounts                mounts of its own, and nothing else
 
@@ -69,6 +70,15 @@ def mount(kind, target, options):
     check(libc.mount(kind.encode(), target.encode(), kind.encode(), 0, options.encode()))
 
 
+def freeze(path):
+    """By mount point: remounting the file system itself would take everybody's pen away."""
+    with open("/proc/self/mountinfo") as file:
+        points = [line.split()[4] for line in file]
+    for point in points:
+        if point == path or point.startswith(path + "/"):
+            check(libc.mount(b"none", point.encode(), None, 0x1021, None))  # remount, bind, read-only
+
+
 def stack(path):
     """Twice an overlay: the kernel's own bound is two."""
     mount("tmpfs", "/mnt", "mode=755")
@@ -116,12 +126,14 @@ for what in sys.argv[1:split]:
         call, _, answer = value.partition(":")
         call, _, argument = call.partition("@")
         calls.append((number_of(call), int(argument) if argument else None, getattr(errno, answer)))
-    elif name in ("mounts", "covered", "stacked"):
+    elif name in ("mounts", "covered", "readonly", "stacked"):
         if not mounts:
             own_mounts()
             mounts = True
         if name == "covered":
             mount("tmpfs", value, "mode=755")
+        elif name == "readonly":
+            freeze(value)
         elif name == "stacked":
             stack(value)
     else:

@@ -2,8 +2,6 @@
 
 use crate::seen::Seen;
 use crate::stage::Stage;
-use crate::support::{Sandboxd, repository};
-use std::os::unix::fs::PermissionsExt;
 
 /// What it may say instead of running a program: that there is no sandbox, that the program could not be started,
 /// that the platform broke. Each time the exit code is 125.
@@ -162,7 +160,7 @@ fn runs(stage: &Stage, lacks: &[&str], options: &str, degraded: &[&str]) -> Resu
 }
 
 fn doctor_refuses(stage: &Stage, lack: &str, name: &str) -> Result<(), String> {
-    let out = on_such_a_host(stage, &[lack]).command(["doctor"]).out();
+    let out = stage.person.lacking(stage.folder(), &[lack]).command(["doctor"]).out();
     let last = out.text().lines().last().unwrap_or_default().to_owned();
     // What rests on it may be named as well.
     let missing = last.strip_prefix("native isolator: refuses to run, missing: ").unwrap_or_default();
@@ -179,28 +177,11 @@ fn try_it(stage: &Stage, lacks: &[&str], options: &str) -> (Seen, i32, bool) {
         "print('ran')\ntry: open({:?}, 'w').close()\nexcept OSError: pass",
         witness.display().to_string()
     );
-    let run = on_such_a_host(stage, lacks).run("python", &code).flag("--json").options(options);
+    let run =
+        stage.person.lacking(stage.folder(), lacks).run("python", &code).flag("--json").options(options);
     let out = run.out();
     let touched = std::fs::remove_file(&witness).is_ok();
     (stage.notice(&out), out.code, touched)
-}
-
-/// The same person, whose `sandboxd` is a script that arranges the host first.
-fn on_such_a_host(stage: &Stage, lacks: &[&str]) -> Sandboxd {
-    let folder = stage.folder();
-    let numbers = format!("policies/syscalls-{}.txt", std::env::consts::ARCH);
-    for (name, source) in [("lacking.py", "tests/attacks/drives/kernel/lacking.py"), ("numbers", &numbers)] {
-        stage.person.write(&folder.join(name), std::fs::read(repository().join(source)).expect(source));
-    }
-    let script = format!(
-        "#!/bin/sh\nexec /usr/bin/python3 {}/lacking.py {} -- {} \"$@\"\n",
-        folder.display(),
-        lacks.join(" "),
-        stage.person.binary("sandboxd").display()
-    );
-    let command = stage.person.write(&folder.join("sandboxd"), script);
-    std::fs::set_permissions(command, std::fs::Permissions::from_mode(0o755)).expect("the script");
-    stage.person.clone().installed_in(folder)
 }
 
 fn all(wrong: Vec<String>) -> Result<(), String> {

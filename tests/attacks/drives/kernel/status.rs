@@ -14,12 +14,15 @@ const FIRST_RESERVED: u32 = 2_010_000_000;
 const CROWD: &str = "\
 import os, signal, subprocess, threading
 subprocess.Popen(['sleep', '60'])
-subprocess.Popen(['sh', '-c', 'sleep 61; :'])
+subprocess.Popen(['sh', '-c', 'tail -f /dev/null; :'])
 for _ in range(2): threading.Thread(target=signal.pause, daemon=True).start()
+hears, says = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork(): os._exit(0)
+    os.write(says, b'!')
     signal.pause()
+os.read(hears, 1)
 print('ready', flush=True)
 signal.pause()
 ";
@@ -103,8 +106,9 @@ pub(super) fn of_several(stage: &Stage) -> Result<(), String> {
 fn crowd(stage: &Stage) -> Running {
     let running = stage.person.run("python", CROWD).options("--timeout 60s").start();
     running.until_it_says("ready");
-    // The shell and the daemon may still be on their way.
+    // The daemon is there; the child, and the shell's, may still be on their way.
     running.until_it_runs("sleep");
+    running.until_it_runs("tail");
     running
 }
 

@@ -1,10 +1,12 @@
 //! The engine's end of the spawner: one order at a time, each answered before the next.
 
 use crate::EngineError;
-use crate::isolator::{Zygote, no_executor};
+use crate::isolator::{Load, Zygote, no_executor};
+use jail::spec::MOST_SEATS;
 use protocol::spawner::{LONGEST, Order, Reply, pack, unpack};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde_json::json;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream as StdStream;
@@ -43,10 +45,25 @@ fn broken(what: &str, e: &dyn std::fmt::Display) -> EngineError {
     EngineError::Broken(format!("{what}: {e}"))
 }
 
+/// Our end of a line, and theirs.
+fn line() -> Result<(UnixStream, OwnedFd), EngineError> {
+    let failed = |e: std::io::Error| broken("spawner", &e);
+    let (ours, theirs) = StdStream::pair().map_err(failed)?;
+    ours.set_nonblocking(true).map_err(failed)?;
+    Ok((UnixStream::from_std(ours).map_err(failed)?, theirs.into()))
+}
+
+/// What an interpreter loads on top of what it has.
+fn settings(zygote: &Zygote) -> String {
+    let nothing = Load::default();
+    let Load { preload, warm_up } = zygote.loads.last().unwrap_or(&nothing);
+    json!({"preload": preload, "load_env": zygote.load_env, "warm_up": warm_up}).to_string()
+}
+
 impl Spawner {
-    pub(super) fn start(executor: &Path) -> Result<Spawner, EngineError> {
+    pub(super) fn start(executor: &Path, ahead: bool) -> Result<Spawner, EngineError> {
         let mut command = Command::new(executor);
-        command.arg("spawner").env_clear();
+        command.arg("spawner").args((!ahead).then_some("--nothing-ahead")).env_clear();
         Spawner::begin(executor, command)
     }
 
@@ -57,10 +74,6 @@ impl Spawner {
             hint: Some("`make build` leaves it beside `sandboxd`".into()),
         })?;
         let loaded = format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd());
-        let settings = serde_json::json!({
-            "preload": zygote.preload, "load_env": zygote.load_env,
-            "warm_up": zygote.warm_up, "rehearsal": zygote.rehearsal,
-        });
         let mut command = Command::new(&zygote.program);
         command
             .arg0(zygote.program.file_name().unwrap_or_default())
@@ -70,24 +83,29 @@ impl Spawner {
             .env("LD_PRELOAD", loaded)
             // What is bound before the copy is made need not be bound in each.
             .env("LD_BIND_NOW", "1")
-            .env("SANDBOXD_ZYGOTE", settings.to_string())
+            .env("SANDBOXD_ZYGOTE", settings(zygote))
             .current_dir("/");
         let mut begun = Spawner::begin(&zygote.program, command)?;
         begun.library = Some(library);
         Ok(begun)
     }
 
+    /// An interpreter that will be a copy of another, which has to be given this order, with this beside it.
+    pub(super) fn branch(zygote: &Zygote) -> Result<(Spawner, Order, OwnedFd), EngineError> {
+        let (socket, theirs) = line()?;
+        let spawner = Spawner { socket, process: None, executor: zygote.program.clone(), library: None };
+        Ok((spawner, Order::Branch { load: settings(zygote) }, theirs))
+    }
+
     fn begin(executor: &Path, mut command: Command) -> Result<Spawner, EngineError> {
-        let (ours, theirs) = StdStream::pair().map_err(|e| broken("spawner", &e))?;
-        ours.set_nonblocking(true).map_err(|e| broken("spawner", &e))?;
+        let (socket, theirs) = line()?;
         let process = command
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             // Not ours: whoever reads it would wait for the spawner, which goes on cleaning up after us.
             .stderr(Stdio::null())
             .spawn()
             .map_err(|e| no_executor(executor, &e))?;
-        let socket = UnixStream::from_std(ours).map_err(|e| broken("spawner", &e))?;
         Ok(Spawner { socket, process: Some(process), executor: executor.into(), library: None })
     }
 
@@ -110,7 +128,7 @@ impl Spawner {
         }
         let hung_up = |e: std::io::Error| broken("the spawner hung up", &e);
         let send = || -> std::io::Result<usize> {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1 + MOST_SEATS))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             let fds: Vec<_> = lines.iter().map(AsFd::as_fd).collect();
             if !fds.is_empty() {

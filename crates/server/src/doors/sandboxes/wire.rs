@@ -160,7 +160,7 @@ impl New {
 }
 
 /// The template an image stands for, where it is none itself.
-pub(super) fn template_of(image: &str) -> Option<&'static str> {
+pub(crate) fn template_of(image: &str) -> Option<&'static str> {
     let name = image.rsplit('/').next()?.split([':', '@']).next()?;
     match name {
         "python" => Some("python-basic"),
@@ -196,7 +196,7 @@ pub(super) fn shown(view: &SessionView) -> Value {
 }
 
 /// The founding system's word for a state.
-pub(super) fn word(state: SessionStatus) -> &'static str {
+pub(crate) fn word(state: SessionStatus) -> &'static str {
     match state {
         SessionStatus::Creating => "creating",
         SessionStatus::Ready | SessionStatus::Running => "running",

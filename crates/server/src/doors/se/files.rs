@@ -5,8 +5,8 @@ use super::ensure;
 use crate::doors::command;
 use crate::{Body, Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
-use axum::extract::{Multipart, Path};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::Multipart;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use engine::{FileEntry, FileKind};
 use serde::Deserialize;
@@ -22,7 +22,6 @@ pub(super) fn door() -> OpenApiRouter<State> {
         .routes(routes!(download))
         .routes(routes!(list_all))
         .routes(routes!(list))
-        .routes(routes!(fetch_documents))
 }
 
 /// Most files of one list.
@@ -210,63 +209,6 @@ async fn list_in(
     let found = state.plane().list_files(&caller, session, path, recursive, None, MOST_FILES).await?;
     let files = found.entries.iter().filter(|file| !command::is_ours(&file.path));
     Ok(Json(json!({"files": files.map(entry).collect::<Vec<_>>()})))
-}
-
-/// Documents to fetch.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = WorkspaceDocuments)]
-#[expect(dead_code, reason = "what is well-formed is still refused")]
-struct Documents {
-    /// Which.
-    file_params: Vec<Document>,
-    /// Where from.
-    #[serde(default)]
-    efast_url: Option<String>,
-    /// The directory they go to.
-    #[serde(default)]
-    save_path: Option<String>,
-    /// What opens the store.
-    #[serde(default)]
-    token: Option<String>,
-    /// How long it may take, in seconds.
-    #[serde(default)]
-    timeout: Option<f64>,
-}
-
-/// A document.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = WorkspaceDocument)]
-#[expect(dead_code, reason = "what is well-formed is still refused")]
-struct Document {
-    /// Its id.
-    docid: String,
-    /// Its revision.
-    #[serde(default)]
-    rev: Option<String>,
-    /// The name it gets.
-    #[serde(default)]
-    savename: Option<String>,
-}
-
-/// Fetch documents of a store; refused, because this server calls nobody on behalf of a caller
-#[utoipa::path(
-    post, path = "/workspace/se/download_from_efast/{session_id}", tag = "workspace", request_body = Documents,
-    params(("session_id" = String, Path, description = "Of the session")),
-    responses((status = 403, description = "Always; upload the documents instead", body = Value))
-)]
-async fn fetch_documents(
-    caller: Caller,
-    Path(session): Path<String>,
-    _refused: Body<Documents>,
-) -> Result<StatusCode, Problem> {
-    caller.require(Scope::Files)?;
-    let hint = match Id::new(&session) {
-        Some(id) => format!("fetch them yourself and send them to `/workspace/se/upload/{}`", id.as_str()),
-        None => "fetch them yourself and upload them".to_owned(),
-    };
-    Err(Problem::forbidden("host_not_allowed", "no document store may be called by this server").hint(hint))
 }
 
 #[cfg(test)]

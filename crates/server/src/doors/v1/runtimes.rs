@@ -93,7 +93,7 @@ async fn node_metrics(state: State, caller: Caller, id: Id) -> Result<Json<Value
 
 /// A sandbox as the founding platform shows a container.
 fn shown(view: &SessionView) -> Value {
-    let (session, limits) = (&view.session, &view.spec.limits);
+    let (session, limits) = (&view.session, &view.limits);
     json!({
         "id": session.sandbox_id,
         "session_id": session.id,
@@ -103,9 +103,9 @@ fn shown(view: &SessionView) -> Value {
         "image_url": null,
         "status": if session.status == SessionStatus::Paused { "paused" } else { "running" },
         "ip_address": null,
-        "cpu_cores": limits.cpu_millis.map(|millis| millis as f64 / 1000.0),
-        "memory_mb": limits.memory_bytes.map(|bytes| bytes >> 20),
-        "disk_mb": limits.disk_bytes.map(|bytes| bytes >> 20),
+        "cpu_cores": limits.map(|limits| limits.cpu_millis as f64 / 1000.0),
+        "memory_mb": limits.map(|limits| limits.memory_bytes >> 20),
+        "disk_mb": limits.map(|limits| limits.disk_bytes >> 20),
         "created_at": rfc3339(session.created_at),
         "started_at": rfc3339(session.created_at),
         "exited_at": null,

@@ -1,14 +1,15 @@
 //! Sessions: made, looked at, paused, ended.
 
+use super::dependencies::{self, PackageIn};
 use super::execute::key;
 use super::executions::Piece;
-use super::wire::{Amount, Limits, NetworkIn, millicores, seconds, size};
+use super::wire::{Amount, Limits, NetworkIn, count, millicores, seconds, size};
 use crate::clock::rfc3339;
 use crate::{Body, Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::control::{NewSession, SessionSpec, SessionView};
+use engine::control::{Install, NewSession, SessionSpec, SessionView};
 use engine::limits::Wanted;
 use engine::storage::{Cursor, SessionFilter, SessionMode, SessionStatus};
 use serde::{Deserialize, Serialize};
@@ -73,12 +74,27 @@ struct New {
     languages: Vec<String>,
     /// What it may reach.
     network: Option<NetworkIn>,
+    /// Programs of it that run at once: from 1, which is usual, to what the operator allows.
+    #[schema(minimum = 1, maximum = 16)]
+    max_concurrent: Option<i64>,
     /// How long it may do nothing: seconds or text; -1 for ever.
     idle_timeout: Option<Amount>,
     /// How long it may live: seconds or text; -1 for ever.
     lifetime: Option<Amount>,
     /// What the caller wants to find again.
     metadata: BTreeMap<String, String>,
+    /// Packages of Python it shall have, at most 50. Its programs wait until they are there.
+    #[schema(max_items = 50)]
+    dependencies: Vec<PackageIn>,
+    /// Where they come from: an index by http or https. The public index if it is left out.
+    #[schema(max_length = 512)]
+    python_package_index_url: Option<String>,
+    /// How long installing them may take: seconds or text, 30 seconds to 30 minutes; 5 minutes if it is left out.
+    install_timeout: Option<Amount>,
+    /// Whether the session fails if they cannot be installed; it does if this is left out.
+    fail_on_dependency_error: Option<bool>,
+    /// Whether of two versions of a package the later one is meant, and that is no error.
+    allow_version_conflicts: bool,
 }
 
 /// A time that may be for ever.
@@ -99,6 +115,14 @@ impl New {
             disk_bytes: size("disk", self.disk.as_ref())?,
             ..Wanted::default()
         };
+        let install = Install {
+            packages: self.dependencies.into_iter().map(Into::into).collect(),
+            index: dependencies::index(self.python_package_index_url.as_deref())?,
+            timeout_ms: seconds("install_timeout", self.install_timeout.as_ref())?,
+            allow_version_conflicts: self.allow_version_conflicts,
+            required: self.fail_on_dependency_error.unwrap_or(true),
+        };
+        let wanted = !install.packages.is_empty() || install.index.is_some();
         Ok(NewSession {
             id: self.id,
             template: self.template_id,
@@ -112,8 +136,11 @@ impl New {
                 env: self.env_vars,
                 languages: self.languages,
                 network: self.network.map(Into::into),
+                max_concurrent: self.max_concurrent.map(count),
                 metadata: self.metadata,
+                dependencies: None,
             },
+            install: wanted.then_some(install),
             idle_ms: span("idle_timeout", self.idle_timeout.as_ref())?,
             lifetime_ms: span("lifetime", self.lifetime.as_ref())?,
         })
@@ -123,9 +150,9 @@ impl New {
 /// A session as it is shown, in the words of the founding platform and in ours.
 pub(super) fn shown(view: &SessionView) -> Value {
     let session = &view.session;
-    let limits = &view.spec.limits;
+    let limits = &view.limits;
     let state = session.status;
-    json!({
+    let mut shown = json!({
         "id": session.id,
         "template_id": session.template,
         "status": founding(state),
@@ -133,16 +160,17 @@ pub(super) fn shown(view: &SessionView) -> Value {
         "mode": session.mode.word(),
         "agent_id": session.agent_id,
         "resource_limit": {
-            "cpu": limits.cpu_millis.map(|millis| (millis as f64 / 1000.0).to_string()),
-            "memory": limits.memory_bytes.map(binary),
-            "disk": limits.disk_bytes.map(binary),
-            "max_processes": limits.pids,
+            "cpu": limits.map(|limits| (limits.cpu_millis as f64 / 1000.0).to_string()),
+            "memory": limits.map(|limits| binary(limits.memory_bytes)),
+            "disk": limits.map(|limits| binary(limits.disk_bytes)),
+            "max_processes": limits.map(|limits| limits.pids),
         },
         "limits": limits,
-        "timeout": limits.timeout_ms.map(|ms| ms as f64 / 1000.0),
+        "defaults": defaults(&view.spec),
+        "timeout": limits.map(|limits| limits.timeout_ms as f64 / 1000.0),
         "languages": view.spec.languages,
         "language_runtime": view.spec.languages.first(),
-        "network": view.spec.network,
+        "network": view.network,
         "env_vars": view.spec.env,
         "metadata": view.spec.metadata,
         "workspace_path": "/workspace",
@@ -150,6 +178,7 @@ pub(super) fn shown(view: &SessionView) -> Value {
         "runtime_node": session.node,
         "container_id": session.sandbox_id,
         "pod_name": null,
+        "max_concurrent": view.max_concurrent,
         "running": view.running,
         "queued": view.queued,
         "idle_timeout_ms": session.idle_ms,
@@ -158,7 +187,16 @@ pub(super) fn shown(view: &SessionView) -> Value {
         "updated_at": rfc3339(session.last_activity_at),
         "last_activity_at": rfc3339(session.last_activity_at),
         "completed_at": session.ended_at.map(rfc3339),
-    })
+    });
+    dependencies::show(view.spec.dependencies.as_ref(), &mut shown);
+    shown
+}
+
+/// What nobody asked for, neither the session nor its template, by name: limits, and its network.
+fn defaults(spec: &SessionSpec) -> Vec<String> {
+    let limits = json!(spec.limits);
+    let names = limits.as_object().into_iter().flatten().filter(|(_, asked)| asked.is_null());
+    names.map(|(name, _)| name.clone()).chain(spec.network.is_none().then(|| "network".to_owned())).collect()
 }
 
 /// The founding platform's word for a state.
@@ -185,8 +223,9 @@ fn binary(bytes: u64) -> String {
     post, path = "/api/v1/sessions", tag = "sessions", request_body = New,
     params(("Idempotency-Key" = Option<String>, Header, description = "Stands for this request, for a day")),
     responses(
-        (status = 201, description = "It is ready", body = Value),
+        (status = 201, description = "It is ready, but perhaps for its packages", body = Value),
         (status = 200, description = "The agent has it already, or an earlier request with this key made it", body = Value),
+        (status = 403, description = "Sessions here install no packages", body = crate::problem::Facts),
         (status = 404, description = "There is no such template", body = crate::problem::Facts),
         (status = 409, description = "The id is taken", body = crate::problem::Facts),
         (status = 422, description = "A field is wrong", body = crate::problem::Facts),

@@ -1,6 +1,7 @@
 //! What happens to an execution, while it happens: as server-sent events, or over a WebSocket. Everything has a number,
 //! and whoever was cut off goes on behind the last one it saw.
 
+use crate::panics::caught;
 use crate::{Caller, Id, Params, Problem, Scope, State};
 use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -158,7 +159,10 @@ async fn socket(
     let plane = state.plane().clone();
     // What comes in is a word or two.
     let upgrade = upgrade.max_message_size(4096).max_frame_size(4096);
-    Ok(upgrade.on_upgrade(move |socket| talk(socket, follow, plane, caller, id)))
+    Ok(upgrade.on_upgrade(async move |socket| {
+        // A socket ends without a word.
+        let _ = caught(talk(socket, follow, plane, caller, id)).await;
+    }))
 }
 
 async fn talk(mut socket: WebSocket, mut follow: Follow, plane: Arc<ControlPlane>, caller: Asker, id: Id) {

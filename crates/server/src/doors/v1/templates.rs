@@ -1,15 +1,17 @@
-//! Templates: what sessions are made from. Everybody may look, the operator may change.
+//! Templates: what sessions are made from, and what programs that name one get. Everybody may look, the operator may
+//! change.
 
 use super::executions::Piece;
-use super::wire::{Amount, Limits, NetworkIn, millicores, seconds};
+use super::wire::{Amount, Limits, NetworkIn, count, millicores, seconds};
 use crate::clock::rfc3339;
 use crate::{Body, Caller, Id, Params, Problem, Scope, State};
 use axum::Json;
 use axum::http::{HeaderName, StatusCode, header};
+use engine::TemplatePool;
 use engine::control::TemplateSpec;
 use engine::limits::Wanted;
 use engine::storage::Template;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -48,6 +50,19 @@ struct Content {
     limits: Option<Limits>,
     /// What its sessions may reach.
     network: Option<NetworkIn>,
+    /// Programs of one of its sessions that run at once: from 1 to what the operator allows.
+    #[schema(minimum = 1, maximum = 16)]
+    max_concurrent: Option<i64>,
+    /// By language, modules that are loaded wherever one of its programs waits to be told what to do, as far as this host
+    /// has them. Only for languages whose interpreters are copied: `python`.
+    #[schema(example = json!({"python": ["numpy", "pandas"]}))]
+    preload: Option<BTreeMap<String, Vec<String>>>,
+    /// By language, a program that has run in each sandbox before one of its programs does: what it did is faster
+    /// afterwards. What it writes goes nowhere, and what goes wrong with it is passed over.
+    #[schema(example = json!({"python": "import pandas\npandas.DataFrame({'a': [1]}).describe()"}))]
+    rehearsal: Option<BTreeMap<String, String>>,
+    /// How many sandboxes with waiting programs are kept for it. What is left out is as the server is set.
+    pool: Option<PoolIn>,
     /// Environment of its sessions.
     #[serde(alias = "env")]
     default_env_vars: Option<BTreeMap<String, String>>,
@@ -66,6 +81,19 @@ struct Content {
     runtime_type: Option<String>,
     /// Whether sessions can be made from it.
     is_active: Option<bool>,
+}
+
+/// How many sandboxes with waiting programs are kept for a template, for each of its languages.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = TemplatePool)]
+struct PoolIn {
+    /// At least, from the beginning and as long as the template is there.
+    min: Option<usize>,
+    /// At most.
+    max: Option<usize>,
+    /// Time nobody has to ask until those beyond the least are taken down: seconds, or text such as `10m`.
+    idle_timeout: Option<Amount>,
 }
 
 impl Content {
@@ -98,6 +126,13 @@ impl Content {
         }
         spec.description = self.description.unwrap_or(spec.description);
         spec.network = self.network.map(Into::into).or(spec.network);
+        spec.max_concurrent = self.max_concurrent.map(count).or(spec.max_concurrent);
+        spec.preload = self.preload.unwrap_or(spec.preload);
+        spec.rehearsal = self.rehearsal.unwrap_or(spec.rehearsal);
+        if let Some(PoolIn { min, max, idle_timeout }) = self.pool {
+            let idle_timeout_ms = seconds("pool.idle_timeout", idle_timeout.as_ref())?;
+            spec.pool = TemplatePool { min, max, idle_timeout_ms };
+        }
         spec.env = self.default_env_vars.unwrap_or(spec.env);
         spec.image = self.image_url.or(spec.image);
         spec.runtime_type = self.runtime_type.or(spec.runtime_type);
@@ -115,6 +150,14 @@ fn shown(template: &Template) -> Result<Value, Problem> {
         "description": spec.description,
         "languages": spec.languages,
         "network": spec.network,
+        "max_concurrent": spec.max_concurrent,
+        "preload": spec.preload,
+        "rehearsal": spec.rehearsal,
+        "pool": {
+            "min": spec.pool.min,
+            "max": spec.pool.max,
+            "idle_timeout": spec.pool.idle_timeout_ms.map(|ms| ms as f64 / 1000.0),
+        },
         "image_url": spec.image,
         "runtime_type": spec.runtime_type,
         "limits": limits,

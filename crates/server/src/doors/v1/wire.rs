@@ -77,6 +77,11 @@ pub(in crate::doors) fn millicores(field: &str, amount: Option<&Amount>) -> Resu
     read(field, amount, cores, 1000.0)
 }
 
+/// How many; what is out of range stays so, for whoever knows the range.
+pub(super) fn count(number: i64) -> u32 {
+    number.clamp(0, i64::from(u32::MAX)) as u32
+}
+
 fn read(
     field: &str,
     amount: Option<&Amount>,
@@ -180,6 +185,11 @@ pub(super) struct ProgramIn {
     /// What it may use.
     #[serde(default)]
     pub(super) limits: Limits,
+    /// The template that says what it gets, in a sandbox of its own: limits, environment, network, and interpreters that
+    /// wait with its modules loaded. A program of a session has the session's.
+    #[serde(default, alias = "template")]
+    #[schema(example = "python-datascience")]
+    pub(super) template_id: Option<String>,
     /// Whether it may be run again when the server ended while it ran.
     #[serde(default)]
     pub(super) idempotent: bool,
@@ -229,7 +239,9 @@ impl ProgramIn {
             env: self.env,
             stdin: self.stdin,
             limits,
+            template: self.template_id,
             idempotent: self.idempotent,
+            contents: false,
         })
     }
 }
@@ -270,6 +282,7 @@ pub(in crate::doors) fn shown(execution: &StoredExecution) -> Result<Value, Prob
         "id": submission.id,
         "execution_id": submission.id,
         "session_id": submission.session_id,
+        "template_id": asked["template"],
         "status": execution.status.word(),
         "outcome": record["status"],
         "language": submission.language,

@@ -1,7 +1,9 @@
 //! Settings of the door: where it listens, whom it lets in, how much each may ask for, whom it calls.
 
-use super::{DAY, GIB, KIB, MINUTE, SECOND};
-use crate::settings::Kind::{self, Flag, List, Path, Size, Text, Time, Whole};
+use super::{DAY, GIB, HOUR, KIB, MINUTE, SECOND};
+use crate::DocumentOptions;
+use crate::mcp::{ContentStyle, McpOptions, Profile};
+use crate::settings::Kind::{self, Choice, Flag, List, Path, Size, Text, Time, Url, Whole};
 use crate::settings::founding::Unit::{Address, Same, Unlimited};
 use crate::settings::key::{Key, section};
 use crate::settings::value::{Secret, Value};
@@ -67,6 +69,69 @@ section! {
     }
 }
 
+section! {
+    /// Tools for agents by the Model Context Protocol, at `/mcp`
+    mcp: Mcp {
+        /// Answer at `/mcp`
+        enabled: bool = Key::of(Flag).usual("true").also(&["MCP_ENABLED"], Same);
+        /// Tools there are: all, those for code, those for sandboxes, or `execute_code` alone
+        profile: Profile = Key::of(Choice(&["all", "code-sandbox", "sandboxrunner", "minimal"])).usual("all");
+        /// Of these only those, if any are named
+        tools: Vec<String> = Key::of(List).usual("").also(&["SANDBOXRUNNER_TOOLS_ENABLED_TOOLS"], Same);
+        /// And never those
+        disabled_tools: Vec<String> = Key::of(List).usual("").also(&["SANDBOXRUNNER_TOOLS_DISABLED_TOOLS"], Same);
+        /// How results look: a block for each line, a block for each stream, or the latter without notes of our own
+        content_style: ContentStyle = Key::of(Choice(&["stream", "compact", "plain"])).usual("stream");
+        /// Have what a test suite of the protocol wants to find; only for tests
+        fixtures: bool = Key::of(Flag).usual("false");
+    }
+}
+
+section! {
+    /// Stores that documents of sessions may be fetched from, by `/workspace/se/download_from_efast`
+    documents: Documents {
+        /// Address of the store
+        url: Option<String> = Key::of(Url).unset("none; documents are uploaded", "http://documents.example.org:9123")
+            .check(stores).also(&["EFAST_DOWNLOADER_URL"], Same);
+        /// Addresses of other stores, which a caller may name instead
+        other_urls: Vec<String> = Key::of(List).usual("").check(stores);
+        /// Token for the first of these stores, where a caller brings none
+        token: Option<Secret> = Key::of(Kind::Secret).unset("none", "file:/etc/sandboxd/documents-token")
+            .also(&["EFAST_TOKEN"], Same);
+        /// Time that the documents of one request may take; a caller may ask for less
+        timeout: Duration = Key::of(Time { least: 100, most: HOUR, never: false }).usual("5m")
+            .also(&["DOWNLOADER_TIMEOUT"], Same);
+        /// Largest document
+        max_size: u64 = Key::of(Size { least: KIB, most: 16 * GIB }).usual("128M");
+    }
+}
+
+impl Documents {
+    /// As the door wants it.
+    pub fn options(&self) -> DocumentOptions {
+        DocumentOptions {
+            url: self.url.clone(),
+            other_urls: self.other_urls.clone(),
+            token: self.token.as_ref().map(|token| crate::Secret::new(token.reveal())),
+            timeout: self.timeout,
+            max_size: self.max_size,
+        }
+    }
+}
+
+impl Mcp {
+    /// As the door wants it, if there shall be one.
+    pub fn options(&self) -> Option<McpOptions> {
+        self.enabled.then(|| McpOptions {
+            profile: self.profile,
+            tools: self.tools.clone(),
+            disabled_tools: self.disabled_tools.clone(),
+            content_style: self.content_style,
+            fixtures: self.fixtures,
+        })
+    }
+}
+
 fn host(value: &Value) -> Result<(), String> {
     let Value::Text(host) = value else { return Ok(()) };
     let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
@@ -91,6 +156,21 @@ fn no_star(value: &Value) -> Result<(), String> {
     let Value::List(names) = value else { return Ok(()) };
     match names.iter().find(|name| name.contains('*') || name.contains('/') || name.trim().is_empty()) {
         Some(name) => Err(format!("`{name}` is no name of a host; name each, without scheme and path")),
+        None => Ok(()),
+    }
+}
+
+/// Each is an address that can be called, without a name and a password in it.
+fn stores(value: &Value) -> Result<(), String> {
+    let urls = match value {
+        Value::Text(url) => std::slice::from_ref(url),
+        Value::List(urls) => urls,
+        _ => return Ok(()),
+    };
+    match urls.iter().find(|url| crate::webhooks::fault(url, true).is_some()) {
+        Some(url) => {
+            Err(format!("`{url}` is no address of a store, such as `https://documents.example.org`"))
+        }
         None => Ok(()),
     }
 }

@@ -5,8 +5,9 @@ use crate::settings::Kind::{self, Choice, Choices, Decimal, Flag, List, Map, Siz
 use crate::settings::founding::Unit::{self, Hours, Minutes, Same};
 use crate::settings::key::{Key, section};
 use crate::settings::value::Value;
+use engine::control::InstallPolicy;
 use engine::runtime::Catalogue;
-use engine::{Layer, PoolSettings, Profile, ZygoteScope};
+use engine::{Layer, MOST_REHEARSAL, PoolSettings, Profile, ZygoteScope};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -52,10 +53,14 @@ section! {
         /// Time after which a session ends in any case
         lifetime: Option<Duration> = Key::of(LIFE).usual("1d").also(&["MAX_LIFETIME_HOURS"], Hours)
             .also(&["SANDBOX_SESSION_TTL", "WORKSPACE_EXPIRATION_TIME"], Same);
+        /// Programs of one session that may run at once, where it asks for that
+        max_concurrent: u32 = Key::of(Whole { least: 1, most: *engine::CONCURRENT.end() as u64 }).usual("8");
         /// Template of a session that names none
         default_template: String = Key::of(Text).usual("python-basic");
         /// Time between two savings of a session's workspace
         checkpoint_interval: Duration = Key::of(Time { least: SECOND, most: DAY, never: false }).usual("30s");
+        /// Packages sessions may install over this host's network: ready-made `wheels`, or `all`, whose code then reaches it too
+        install: InstallPolicy = Key::of(Choice(&["off", "wheels", "all"])).usual("off");
     }
 }
 
@@ -69,15 +74,17 @@ section! {
         /// At most, of one kind
         max: usize = Key::of(Whole { least: 0, most: 10_000 }).usual("8")
             .also(&["WARM_POOL_DEFAULT_SIZE", "SANDBOX_POOL_SIZE"], Same);
+        /// The most a template can ask for, of one kind
+        template_max: usize = Key::of(Whole { least: 0, most: 10_000 }).usual("16");
         /// Time nobody has to ask for a kind until its sandboxes are taken down
         idle_timeout: Duration = Key::of(Time { least: SECOND, most: 30 * DAY, never: false }).usual("5m")
             .also(&["WARM_POOL_MAX_IDLE_TIME", "SANDBOX_MAX_IDLE_TIME"], Same);
-        /// Who shares a loaded interpreter: everybody with the same template, one owner's programs, or nobody
+        /// Who shares loaded interpreters and their layout of memory: everybody (`template`), one owner's programs, or nobody
         zygote_scope: ZygoteScope = Key::of(Choice(&["template", "owner", "off"])).usual("template");
         /// Languages that are kept warm from the start
         languages: Vec<String> = Key::of(List).usual("python").check(languages);
         /// By language, a program that each waiting interpreter has run before: what it does is faster afterwards
-        rehearsal: BTreeMap<String, String> = Key::of(Map).usual("").check(languages);
+        rehearsal: BTreeMap<String, String> = Key::of(Map).usual("").check(rehearsals);
     }
 }
 
@@ -116,12 +123,25 @@ fn languages(value: &Value) -> Result<(), String> {
     }
 }
 
+/// The same, and none of the programs longer than a waiting interpreter takes them.
+fn rehearsals(value: &Value) -> Result<(), String> {
+    languages(value)?;
+    let Value::Map(programs) = value else { return Ok(()) };
+    match programs.iter().find(|(_, program)| program.len() > MOST_REHEARSAL) {
+        Some((language, _)) => {
+            Err(format!("the program for `{language}` is longer than {MOST_REHEARSAL} bytes"))
+        }
+        None => Ok(()),
+    }
+}
+
 impl Pool {
     /// The pool, as the engine wants to know it; none if there shall be none.
     pub fn settings(&self) -> Option<PoolSettings> {
         self.enabled.then(|| PoolSettings {
             min: self.min,
             max: self.max,
+            template_max: self.template_max,
             idle_timeout: self.idle_timeout,
             zygote_scope: self.zygote_scope,
             rehearsal: self.rehearsal.clone(),

@@ -37,7 +37,8 @@ fn build() -> PathBuf {
     let built = Command::new(env!("CARGO"))
         .args([
             "build",
-            "--release",
+            "--profile",
+            "library",
             "--locked",
             "--package",
             "sandbox-zygote",
@@ -50,7 +51,7 @@ fn build() -> PathBuf {
         .status()
         .expect("cargo starts");
     assert!(built.success(), "the library could not be built");
-    target.join("release/libsandbox_zygote.so")
+    target.join("library/libsandbox_zygote.so")
 }
 
 /// The interpreter found by name, which may be a script that finds another, and the one of the distribution.
