@@ -23,19 +23,25 @@ function take(length) {
 }
 
 // What the first program would wait for: modules that many use, and a line of output as far as a stream goes without
-// a descriptor. The stream of descriptor 1 itself is left alone, because opening it changes the descriptor.
+// a descriptor. The stream of descriptor 1 itself is left alone, because opening it changes the descriptor. What it puts
+// off until the program is over is done now.
 function warmUp() {
   for (const name of ['assert', 'child_process', 'crypto', 'fs/promises', 'os', 'readline', 'tty']) require(name)
   const zero = () => 0
   const handle = { getAsyncId: zero, getProviderType: zero, writeUtf8String: zero, writeLatin1String: zero }
   new console.Console(new Socket({ handle, readable: false, writable: true })).log('%s', 'warm', { up: [1] })
+  process._tickCallback()
 }
 
 // When its program has ended, Node takes its heap and its threads down piece by piece, which takes longer than most
-// programs and which nobody sees. `process.exit` does not, so every end is one as soon as the program has heard of it.
-// Of an exception that nobody caught Node tells only afterwards, so such an end is left alone.
+// programs and which nobody sees. So every end is one as soon as the program has heard of it, and at once: what the library
+// does that left the keeper. It does nothing where the program has loaded libraries, which may have something to do at the
+// end. Of an exception that nobody caught Node tells only afterwards, so such an end is left alone.
 function endQuickly() {
+  const library = { exports: {} }
+  process.dlopen(library, `${__dirname}/libsandbox_zygote.so`)
   const { emit, reallyExit } = process
+  const { exitAtOnce } = library.exports
   let uncaught = false
   const value = {
     emit(name, ...rest) {
@@ -43,7 +49,9 @@ function endQuickly() {
       if (name === 'uncaughtExceptionMonitor') uncaught = true
       else if (name === 'uncaughtException' && heard) uncaught = false
       else if (name === 'exit' && process._exiting && !uncaught) {
-        Reflect.apply(reallyExit, process, [process.exitCode || 0])
+        const code = process.exitCode || 0
+        exitAtOnce(code)
+        Reflect.apply(reallyExit, process, [code])
       }
       return heard
     },
@@ -53,6 +61,8 @@ function endQuickly() {
 
 // Threads inherit `-r` whatever `process.execArgv` says: in them only the traces have to go
 if (isMainThread) {
+  // Without a keeper nobody would know when it ends.
+  if ('SANDBOXD_KEEPER' in process.env) process.exit(1)
   process.chdir(dirname(process.argv[1]))
   warmUp()
   endQuickly()

@@ -234,6 +234,7 @@ impl Engine {
             host_dirs,
             allow_weaker: request.allow_weaker.clone(),
             zygote: None,
+            keeper: false,
             seats: 0,
         };
         let started_at = jiff::Timestamp::now();

@@ -34,6 +34,8 @@ pub struct PlaceSpec {
     pub allow_weaker: Vec<Layer>,
     /// The interpreter whose copies wait in it.
     pub zygote: Option<Zygote>,
+    /// Whether somebody in it keeps the memory of the program that waits.
+    pub keeper: bool,
     /// Its seats, where several jobs shall run at once; none where one does.
     pub seats: u32,
 }
@@ -89,6 +91,7 @@ impl PlaceSpec {
             host_dirs: Vec::new(),
             allow_weaker: Vec::new(),
             zygote: None,
+            keeper: false,
             seats: 0,
         }
     }

@@ -124,6 +124,10 @@ pub struct Park {
     /// Whether its program can be given arguments once it waits.
     #[serde(default = "yes")]
     pub args: bool,
+    /// Whether it leaves somebody behind who keeps its memory, so that its end is known before the kernel has taken that
+    /// down. Those whose copies wait always do. Worth it for what has a lot.
+    #[serde(default)]
+    pub keeper: bool,
     /// Variables it looks at when it starts, `*` for any ending, `!` for one that is none of those that follow. A
     /// program that wants one of them does not get one that waits.
     pub start_env: Vec<String>,

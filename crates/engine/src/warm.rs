@@ -94,10 +94,10 @@ impl Program {
             Rising { stream: place.stream, reader: Reader::default(), receipt: place.receipt, stdout };
         // So that the program can open them again by name, as `/dev/stdin` and its like.
         let owned = give(&rising.receipt, [stdin.as_fd(), rising.stdout.as_fd(), stderr.as_fd()]);
-        let has_keeper = spec.zygote.is_some();
+        let (is_copy, has_keeper) = (spec.zygote.is_some(), spec.keeper);
         let ready = async {
             owned?;
-            if has_keeper {
+            if is_copy {
                 let rehearsal = Rehearsal { program: recipe.rehearsal.clone(), hurry };
                 let told = stdin.write_all(&rehearsal.bytes()).await;
                 told.map_err(|_| "the program ended".to_owned())?;

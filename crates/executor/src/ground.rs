@@ -20,8 +20,9 @@ use crate::meters::Meters;
 pub(crate) trait Ground {
     /// Starts a program.
     fn start(&self, program: &Program, streams: [OwnedFd; 3]) -> Result<Pid, JailError>;
-    /// Starts a program that waits, on the streams the place was made with; none for a copy of this interpreter.
-    fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError>;
+    /// Starts a program that waits, on the streams the place was made with, and leaves a keeper or does not; none for a
+    /// copy of this interpreter.
+    fn park(&self, program: Option<(&Program, bool)>, stage: &Stage) -> Result<Pid, JailError>;
     /// Makes a copy of this process, for work that may take long. `None` in the copy.
     fn copy(&self) -> Result<Option<Pid>, Errno>;
     /// Does not keep its output open beside it any more: its end can be heard there.
@@ -99,13 +100,17 @@ impl Ground for Walled {
         self.ready.start(program, streams)
     }
 
-    fn park(&self, program: Option<&Program>, stage: &Stage) -> Result<Pid, JailError> {
+    fn park(&self, program: Option<(&Program, bool)>, stage: &Stage) -> Result<Pid, JailError> {
         let missing = |what| JailError::new(jail::Step::Exec, what, Errno::BADF);
         let streams = self.streams.take().ok_or_else(|| missing("no streams to wait on"))?;
         let kept = |stream: &OwnedFd| fcntl_dupfd_cloexec(stream, 3);
         self.output.set(kept(&streams[1]).and_then(|out| Ok([out, kept(&streams[2])?])).ok());
         match (program, LIFE.get()) {
-            (Some(program), _) => self.ready.start(program, streams),
+            (Some((program, has_keeper)), _) => {
+                let pid = self.ready.start(program, streams)?;
+                self.keeper.set(has_keeper.then_some(KEEPER));
+                Ok(pid)
+            }
             (None, Some(life)) => {
                 match life {
                     Life::Interpreter(_) => self.keeper.set(Some(KEEPER)),
@@ -221,7 +226,7 @@ impl Ground for Plain {
         jail::job::start_plain(&self.proof, &self.spec.limits, program, streams)
     }
 
-    fn park(&self, _program: Option<&Program>, _stage: &Stage) -> Result<Pid, JailError> {
+    fn park(&self, _program: Option<(&Program, bool)>, _stage: &Stage) -> Result<Pid, JailError> {
         Err(JailError::new(jail::Step::Exec, "nothing waits without isolation", Errno::OPNOTSUPP))
     }
 

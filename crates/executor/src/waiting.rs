@@ -39,7 +39,9 @@ impl Waiting {
         let directory = ground.workspace().display().to_string();
         let stage = stage(&directory, parked.cpu_ms).map_err(|e| e.to_string())?;
         let program = parked.step.as_ref().map(|step| program(step, parked.cpu_ms)).transpose();
-        let started = program.and_then(|program| ground.park(program.as_ref(), &stage));
+        let started = program.and_then(|program| {
+            ground.park(program.as_ref().map(|program| (program, parked.keeper)), &stage)
+        });
         let pid = started.map_err(|e| e.to_string())?;
         let (letterbox, slot) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|e| format!("letterbox: {e}"))?;

@@ -110,7 +110,7 @@ impl Ready {
         let climb = || match life {
             Life::Interpreter(live) => {
                 rungs(stage, &streams, &|rung| self.climb_as_copy(rung))?;
-                self.part().map(|()| live)
+                part(&self.proof).map(|()| live)
             }
             Life::Launcher(live) => rungs(stage, &streams, &|rung| self.climb(rung)).map(|()| live),
         };
@@ -130,15 +130,6 @@ impl Ready {
     /// Makes a copy of this process with all it may do. `None` in the copy.
     pub fn copy(&self) -> Result<Option<Pid>, Errno> {
         sys::fork(&self.proof)
-    }
-
-    /// Leaves the keeper behind, who has climbed as far, and is out of the program's sight.
-    fn part(&self) -> Result<(), JailError> {
-        let keeper = sys::leave_keeper(&self.proof).at(Step::Exec, "keeper")?;
-        if keeper != KEEPER {
-            return Err(JailError::new(Step::Exec, "the keeper is somebody else", Errno::CHILD));
-        }
-        if lacks(Mutant::Landlock) { Ok(()) } else { Fence::step_inside() }
     }
 
     /// One rung more, below the last.
@@ -195,7 +186,7 @@ pub enum Life {
     Launcher(fn() -> !),
 }
 
-/// Who keeps the memory of a copy: the third process of its box.
+/// Who keeps the memory of what waits: the third process of its box.
 pub const KEEPER: Pid = match Pid::from_raw(3) {
     Some(pid) => pid,
     None => unreachable!(),
@@ -210,6 +201,22 @@ pub enum Rung {
     Restrict,
     /// The system call filter, last before exec.
     Filter,
+}
+
+/// Leaves the keeper behind, who has climbed as far, and is out of the program's sight. For what waits for its program,
+/// when it has climbed and nothing else was started in its box.
+pub fn part(proof: &SingleThreaded) -> Result<(), JailError> {
+    let keeper = sys::leave_keeper(proof).at(Step::Exec, "keeper")?;
+    if keeper != KEEPER {
+        return Err(JailError::new(Step::Exec, "the keeper is somebody else", Errno::CHILD));
+    }
+    if lacks(Mutant::Landlock) { Ok(()) } else { Fence::step_inside() }
+}
+
+/// The same for a program that was executed, and has not begun yet.
+pub fn part_before_main() -> Result<(), JailError> {
+    let threads = || JailError::new(Step::Exec, "it has threads already", Errno::AGAIN);
+    part(&SingleThreaded::prove().ok_or_else(threads)?)
 }
 
 /// Starts a program with no isolation but resource limits: for the `process` isolator.

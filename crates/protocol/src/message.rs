@@ -141,6 +141,9 @@ pub struct Parked {
     /// Whether somebody waits for it already.
     #[serde(default)]
     pub hurry: bool,
+    /// Whether the program of the step leaves somebody behind who keeps its memory. A copy always does.
+    #[serde(default)]
+    pub keeper: bool,
 }
 
 /// A file that is there.

@@ -250,10 +250,9 @@ fn die_by_interrupt() -> ! {
 
 /// Shared libraries often have something to do at the end, which takes longer than most programs: freeing memory.
 /// So they come to it only if there are some that the program has loaded.
-fn exit(code: c_int, libraries_before: u64) -> ! {
+pub(crate) fn exit(code: c_int, libraries_before: u64) -> ! {
     if libraries() != libraries_before {
-        // SAFETY: this is the first thread; others, if any, are those the interpreter leaves behind too.
-        unsafe { libc::exit(code) }
+        crate::kept::ordinary_exit(code)
     }
     // SAFETY: all streams of C are flushed, as `exit` would do, and then this process ends.
     unsafe {
@@ -263,7 +262,7 @@ fn exit(code: c_int, libraries_before: u64) -> ! {
 }
 
 /// How many shared libraries have been loaded since the start.
-fn libraries() -> u64 {
+pub(crate) fn libraries() -> u64 {
     extern "C" fn first(library: *mut libc::dl_phdr_info, _: usize, count: *mut std::ffi::c_void) -> c_int {
         // SAFETY: libc describes a library, and gives back the pointer below.
         unsafe { *count.cast::<u64>() = (*library).dlpi_adds };

@@ -6,11 +6,15 @@
 //! has just started, waits to be told its program, runs it and ends, as the bare tool would have. A fork that calls
 //! `branch` imports more, and is a zygote itself from then on.
 //!
+//! An interpreter that waits by itself and wants a keeper (`SANDBOXD_KEEPER`) has it loaded, too: see [`kept`].
+//!
 //! Nothing here isolates anything. That is done between the fork and `child`, by whoever serves.
 
 mod child;
 mod finish;
+mod kept;
 mod memory;
+mod node;
 mod program;
 mod python;
 mod settings;
@@ -82,7 +86,12 @@ pub unsafe extern "C" fn __libc_start_main(
 extern "C" fn main_instead(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
     let settings = match (Settings::take(), PYTHONS_MAIN.0.get()) {
         (Some(settings), _) => settings,
-        (None, Some(main)) => return main(argc, argv, envp),
+        (None, Some(main)) => {
+            if let Some(keeper) = settings::wants_keeper() {
+                kept::begin(keeper);
+            }
+            return main(argc, argv, envp);
+        }
         (None, None) => return 1,
     };
     executor::end_on_panic();

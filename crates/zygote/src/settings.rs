@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 
 const SETTINGS: &CStr = c"SANDBOXD_ZYGOTE";
+/// For an interpreter that is none of ours, and leaves a keeper.
+const KEEPER: &CStr = c"SANDBOXD_KEEPER";
 /// What only the loader has to know.
 const LOADER: [&CStr; 2] = [c"LD_PRELOAD", c"LD_BIND_NOW"];
 
@@ -37,6 +39,13 @@ impl Settings {
     pub(crate) fn parse(text: &[u8]) -> Result<Settings, String> {
         serde_json::from_slice(text).map_err(|error| format!("`{}`: {error}", SETTINGS.to_string_lossy()))
     }
+}
+
+/// Whether this is an interpreter that ends at once, and leaves a keeper unless it says `none`. Asked once.
+pub(crate) fn wants_keeper() -> Option<bool> {
+    let keeper = take_variable(KEEPER)?;
+    LOADER.iter().for_each(|name| drop(take_variable(name)));
+    Some(keeper != b"none")
 }
 
 /// Variables that are there until this is dropped. Python does not see them, but what it loads does.

@@ -82,6 +82,7 @@ impl Engine {
             host_dirs: dirs.iter().cloned().chain([writable]).collect(),
             allow_weaker: request.allow_weaker.clone(),
             zygote: None,
+            keeper: false,
             seats: 0,
         };
         let step = plan::prepare(runtime, found, &spec.limits, &self.native.places(&spec.id));

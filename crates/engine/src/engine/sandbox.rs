@@ -97,6 +97,7 @@ impl Engine {
             host_dirs,
             allow_weaker: spec.allow_weaker.clone(),
             zygote: None,
+            keeper: false,
             seats: if spec.max_concurrent > 1 { spec.max_concurrent } else { 0 },
         };
         let mut hello = Vec::new();

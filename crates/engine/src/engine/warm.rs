@@ -138,8 +138,13 @@ impl Engine {
         match pool.take(&key) {
             Taken::Waiting(program) => Some((Start::Ready, program)),
             Taken::Unknown => {
-                let parked =
-                    Parked { step: None, source: None, cpu_ms: self.ceiling.0.cpu_time_ms, hurry: false };
+                let parked = Parked {
+                    step: None,
+                    source: None,
+                    cpu_ms: self.ceiling.0.cpu_time_ms,
+                    hurry: false,
+                    keeper: false,
+                };
                 let recipe = Recipe { spec: spec.clone(), parked, rehearsal: String::new() };
                 let recipe = pool.learn(key.clone(), recipe);
                 let made = if pool.keeps_nobody() { pool.make(&key, &recipe, true).await.ok() } else { None };
@@ -224,6 +229,7 @@ impl Engine {
             profile: request.profile,
             host_dirs: self.host_dirs(request, runtime, &found, true, events).await?,
             allow_weaker: request.allow_weaker.clone(),
+            keeper: park.keeper || zygote.is_some(),
             zygote,
             seats: 0,
         };
@@ -233,6 +239,7 @@ impl Engine {
             source: Some(runtime.source.clone()),
             cpu_ms: self.ceiling.0.cpu_time_ms,
             hurry: false,
+            keeper: park.keeper,
         };
         let own = template.and_then(|template| template.rehearsal.get(&runtime.name).cloned());
         Ok(Some(Recipe { spec, parked, rehearsal: own.unwrap_or(usual) }))

@@ -14,7 +14,7 @@ mod spawner;
 use super::{Isolator, Place, PlaceSpec, Zygote, no_executor, open_stream};
 use crate::execution::Receipt;
 use crate::rootfs::policy;
-use crate::runtime::plan::Places;
+use crate::runtime::plan::{LIBRARY, Places};
 use crate::{EngineError, Network};
 use async_trait::async_trait;
 use hire::{Hire, Hires, Programs};
@@ -36,7 +36,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, Notify, oneshot};
 
-/// Processes of ours beside PID 1 where a copy of an interpreter waits: the one that keeps its memory.
+/// Processes of ours beside PID 1 where a program waits whose memory is kept: the one that keeps it.
 pub(crate) const KEEPERS: u64 = 1;
 
 /// The isolator of namespaces.
@@ -57,7 +57,7 @@ pub struct Native {
 impl Native {
     /// An isolator whose places run this executor.
     pub fn new(executor: PathBuf) -> Native {
-        let library = executor.with_file_name("libsandbox_zygote.so");
+        let library = executor.with_file_name(LIBRARY);
         Native {
             programs: Programs { executor, library, ahead: true },
             spawners: std::sync::Mutex::default(),
@@ -105,7 +105,7 @@ impl Native {
         let host_dirs: Vec<HostDir> = own.chain(spec.host_dirs.iter().cloned()).collect();
         let targets: Vec<PathBuf> = host_dirs.iter().map(|dir| dir.target.clone()).collect();
         let mut limits = spec.limits.of_box();
-        if spec.zygote.is_some() {
+        if spec.keeper {
             limits.pids += KEEPERS as u32;
         }
         limits.pids += spec.seats;
@@ -138,7 +138,7 @@ impl Native {
         if let Some(root) = roots.get(&key) {
             return Ok(root.clone());
         }
-        let root = skeleton::prepare(&key.0, network)?;
+        let root = skeleton::prepare(&key.0, network, &self.programs.library)?;
         roots.insert(key, root.clone());
         Ok(root)
     }

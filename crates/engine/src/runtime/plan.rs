@@ -133,10 +133,14 @@ pub fn parked(
     let fill = |word: &String| word.replace("{drivers}", DRIVERS);
     let argv = words.expand(&park.run.iter().map(fill).collect::<Vec<_>>());
     let Some(name) = argv.first() else { return Ok(None) };
+    let mut env = environment(found, &[], places);
+    if park.keeper {
+        env.extend([format!("LD_PRELOAD={DRIVERS}/{LIBRARY}"), "SANDBOXD_KEEPER=1".to_owned()]);
+    }
     Ok(Some(Step {
         kind: StepKind::Run,
         program: locate(found, name)?,
-        env: environment(found, &[], places),
+        env,
         argv,
         directory: park.directory.clone().unwrap_or_else(|| places.workspace.clone()),
     }))
@@ -144,6 +148,9 @@ pub fn parked(
 
 /// Where the files are inside that make interpreters wait.
 pub const DRIVERS: &str = "/etc/sandboxd";
+
+/// What is loaded into interpreters: those that are copied, on the host, and those that leave a keeper, from there.
+pub const LIBRARY: &str = "libsandbox_zygote.so";
 
 /// Where the file to execute is, inside.
 fn locate(found: &Found<'_>, name: &str) -> Result<String, EngineError> {

@@ -34,7 +34,8 @@ fn the_wire_does_not_change_by_accident() {
     };
     let errand = Errand { began_ns: 8, limits: job.limits, collect: job.collect, files: vec![] };
     let valued = Collect { most_value_bytes: Some(9), ..job.collect };
-    let parked = Parked { step: None, source: Some("main.py".into()), cpu_ms: 7, hurry: false };
+    let parked =
+        Parked { step: None, source: Some("main.py".into()), cpu_ms: 7, hurry: false, keeper: false };
     let result = JobResult {
         step: 0,
         ending: Ending::Exited { code: 0 },

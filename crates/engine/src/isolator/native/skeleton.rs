@@ -5,7 +5,7 @@
 //! so that nobody ever sees half of one.
 
 use crate::rootfs::{page, policy};
-use crate::runtime::plan::DRIVERS;
+use crate::runtime::plan::{DRIVERS, LIBRARY};
 use crate::{EngineError, Network, cache};
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 /// What makes interpreters wait, by name.
 const PARK: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/drivers.rs"));
 /// Raised when the same policy is laid out differently.
-const SHAPE: u32 = 2;
+const SHAPE: u32 = 3;
 /// Nothing larger is copied from the host.
 const LARGEST_COPY: u64 = 8 << 20;
 
-/// The prepared root with these mount points.
-pub(super) fn prepare(targets: &[PathBuf], network: Network) -> Result<PathBuf, EngineError> {
+/// The prepared root with these mount points, and in it the library that leaves keepers, where there is one.
+pub(super) fn prepare(targets: &[PathBuf], network: Network, library: &Path) -> Result<PathBuf, EngineError> {
     let shelf = cache::directory("root")?;
-    let place = shelf.join(fingerprint(targets, network));
+    let place = shelf.join(fingerprint(targets, network, library));
     if place.exists() {
         return Ok(place);
     }
     let draft = shelf.join(format!(".draft-{}-{}", std::process::id(), uuid::Uuid::now_v7().simple()));
-    let made =
-        make(&draft, targets, network).map_err(|e| EngineError::Broken(format!("the prepared root: {e}")));
+    let made = make(&draft, targets, network, library);
+    let made = made.map_err(|e| EngineError::Broken(format!("the prepared root: {e}")));
     let moved = made.and_then(|()| match std::fs::rename(&draft, &place) {
         Ok(()) => Ok(()),
         // Somebody else was quicker; theirs is as good as ours.
@@ -40,7 +40,7 @@ pub(super) fn prepare(targets: &[PathBuf], network: Network) -> Result<PathBuf, 
     moved.map(|()| place)
 }
 
-fn make(draft: &Path, targets: &[PathBuf], network: Network) -> std::io::Result<()> {
+fn make(draft: &Path, targets: &[PathBuf], network: Network, library: &Path) -> std::io::Result<()> {
     let root = draft.to_owned();
     make_dir(&root)?;
     let at = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
@@ -73,6 +73,8 @@ fn make(draft: &Path, targets: &[PathBuf], network: Network) -> std::io::Result<
         make_dirs(&root, path.parent().unwrap_or(&root))?;
         make_file(&path, text)?;
     }
+    // Without it, nobody's memory is kept.
+    let _ = copy(library, &at(Path::new(DRIVERS)).join(LIBRARY));
     if network == Network::Host {
         // With the host's network come its name servers.
         for name in ["/etc/resolv.conf", "/etc/hosts"] {
@@ -164,9 +166,11 @@ fn matching(path: &str) -> Vec<PathBuf> {
 }
 
 /// A name for all that goes into it. It guards against change, not against malice: the shelf is private.
-fn fingerprint(targets: &[PathBuf], network: Network) -> String {
+fn fingerprint(targets: &[PathBuf], network: Network, library: &Path) -> String {
     let mut hash = std::hash::DefaultHasher::new();
     (SHAPE, page(), PARK, targets, network == Network::Host).hash(&mut hash);
+    let library = std::fs::metadata(library).ok();
+    library.map(|meta| (meta.len(), meta.mtime(), meta.mtime_nsec())).hash(&mut hash);
     let policy = policy();
     let sources = policy.copy.iter().flat_map(|copied| matching(&copied.path));
     let watched = sources.chain(["/etc/resolv.conf", "/etc/hosts"].map(PathBuf::from));
