@@ -32,7 +32,8 @@ pub(crate) fn begin(keeper: bool) {
 ///
 /// As for libc's.
 // The tests of this crate are a program themselves, whose end is none of our business.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
 unsafe extern "C" fn exit(code: c_int) -> ! {
     match LIBRARIES.get() {
         Some(before) => finish::exit(code, *before),
@@ -41,6 +42,7 @@ unsafe extern "C" fn exit(code: c_int) -> ! {
 }
 
 /// Ends this process unless somebody else may have something to do at its end.
+#[cfg(not(test))]
 pub(crate) fn exit_at_once(code: c_int) {
     if let Some(before) = LIBRARIES.get()
         && *before == finish::libraries()

@@ -14,6 +14,7 @@ mod child;
 mod finish;
 mod kept;
 mod memory;
+#[cfg(not(test))]
 mod node;
 mod program;
 mod python;

@@ -34,7 +34,7 @@ static ARGUMENTS: OnceLock<Arguments> = OnceLock::new();
 /// # Safety
 ///
 /// Only Node.js may call it, with what it gives every module.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 unsafe extern "C" fn napi_register_module_v1(env: Env, exports: Value) -> Value {
     // SAFETY: these are the names and types of Node-API.
     let found = unsafe {
