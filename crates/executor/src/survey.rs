@@ -27,8 +27,12 @@ pub(crate) struct Survey {
 
 /// What there is to know by now.
 pub(crate) enum Answer {
-    /// Bytes that all of them have, without files and shared memory, each page counted once.
-    Bytes(u64),
+    /// Bytes that all of them have, without files and shared memory, each page counted once; and what they seem to have,
+    /// where each counts for everybody who has it.
+    Bytes {
+        own: u64,
+        seem: u64,
+    },
     NotYet,
     /// There will be none.
     Never,
@@ -55,8 +59,9 @@ impl Survey {
         let children = std::io::read_to_string(File::from(children)).ok()?;
         let ours = [keeper.map(number), Some(std::process::id())];
         let others = everybody_of(&children).into_iter().filter(|pid| !ours.contains(&Some(*pid)));
-        let bytes: u64 = others.map(own_bytes).sum();
-        rustix::io::write(&question, &bytes.to_ne_bytes()).ok().map(drop)
+        let (own, seem) = others.map(bytes_of).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let words: [[u8; 8]; 2] = [u64::to_ne_bytes(own), u64::to_ne_bytes(seem)];
+        rustix::io::write(&question, words.as_flattened()).ok().map(drop)
     }
 
     /// Waits for the answer, but not longer than this.
@@ -64,9 +69,12 @@ impl Survey {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let mut fds = [PollFd::new(&self.answer, PollFlags::IN)];
         let _ = poll(&mut fds, Some(&wait));
-        let mut bytes = [0; 8];
-        match rustix::io::read(&self.answer, &mut bytes) {
-            Ok(8) => Answer::Bytes(u64::from_ne_bytes(bytes)),
+        let mut words = [[0; 8]; 2];
+        match rustix::io::read(&self.answer, words.as_flattened_mut()) {
+            Ok(16) => {
+                let [own, seem] = words.map(u64::from_ne_bytes);
+                Answer::Bytes { own, seem }
+            }
             Err(Errno::AGAIN | Errno::INTR) if self.began.elapsed() < PATIENCE => Answer::NotYet,
             _ => Answer::Never,
         }
@@ -80,13 +88,13 @@ impl Drop for Survey {
     }
 }
 
-fn own_bytes(pid: u32) -> u64 {
+/// What a process has of its own, and what it seems to have.
+fn bytes_of(pid: u32) -> (u64, u64) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+    let seems = read("status").map_or(0, |status| kib(&status, "RssAnon:"));
     // One that cannot be asked, or is gone meanwhile, has what it seems to have.
-    match read("smaps_rollup") {
-        Some(parts) => kib(&parts, "Pss_Anon:"),
-        None => read("status").map_or(0, |status| kib(&status, "RssAnon:")),
-    }
+    let own = read("smaps_rollup").filter(|parts| parts.contains("Pss_Anon:"));
+    (own.map_or(seems, |parts| kib(&parts, "Pss_Anon:")), seems)
 }
 
 /// A process, as the kernel writes it.

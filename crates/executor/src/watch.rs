@@ -37,6 +37,8 @@ const LAST_LOOK: Duration = Duration::from_millis(200);
 /// More than this many processes and threads are a crowd: where nothing else weighs them, they are made as nice as a
 /// fraction of one, so that they keep neither us nor others from the processors.
 const CROWD: u64 = 16;
+/// How long somebody may see less than we do.
+const BLIND: Duration = Duration::from_millis(200);
 /// How long a paused job sleeps when nobody says anything.
 const PAUSED: Duration = Duration::from_secs(3600);
 /// Shortest time between two looks at the CPU meter.
@@ -60,6 +62,8 @@ pub(crate) struct Watch<'a, G: Ground> {
     processes: u64,
     /// Who is asked what they have of their own, while that is not known.
     survey: Option<Survey>,
+    /// Since when who asks has not seen what we see.
+    blind: Option<Instant>,
     /// How many were made nice; whoever they start is so by birth.
     nice: u64,
     input: Input,
@@ -91,6 +95,7 @@ impl<'a, G: Ground> Watch<'a, G> {
             peak: Peak::default(),
             processes: 0,
             survey: None,
+            blind: None,
             nice: 0,
             input: Input::default(),
             written: Written::default(),
@@ -347,7 +352,12 @@ impl<'a, G: Ground> Watch<'a, G> {
             self.nice = seems.processes;
             make_nice([self.ground.keeper(), surveyor]);
         }
-        let known = if seems.memory_bytes() > most { self.survey(seems, wait) } else { Some(seems) };
+        let known = if seems.memory_bytes() > most {
+            self.survey(seems, wait)
+        } else {
+            self.blind = None;
+            Some(seems)
+        };
         let Some(known) = known else { return false };
         self.survey = None;
         let own = meters.own(&known);
@@ -362,7 +372,16 @@ impl<'a, G: Ground> Watch<'a, G> {
             self.survey = Survey::begin(self.ground).ok();
         }
         match self.survey.as_ref().map_or(Answer::Never, |survey| survey.hear(wait)) {
-            Answer::Bytes(anonymous_bytes) => Some(Sample { anonymous_bytes, ..seems }),
+            Answer::Bytes { own, seem } if seem >= seems.anonymous_bytes / 2 => {
+                self.blind = None;
+                Some(Sample { anonymous_bytes: own, ..seems })
+            }
+            // Those we saw may be gone meanwhile. When we see them again and again, it is we who are right.
+            Answer::Bytes { .. } => {
+                self.survey = None;
+                let since = *self.blind.get_or_insert_with(Instant::now);
+                (since.elapsed() > BLIND).then_some(seems)
+            }
             Answer::NotYet => None,
             Answer::Never => Some(seems),
         }
