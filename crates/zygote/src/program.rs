@@ -29,7 +29,7 @@ pub(crate) fn run(
     python: Python,
     usual: &Usual,
     main: Object,
-    mut expected: Expected,
+    expected: Expected,
     program_name: &CStr,
     path: &CStr,
 ) -> Ending {
@@ -72,8 +72,6 @@ pub(crate) fn rehearse(python: Python, usual: &Usual) -> Result<(), Raised> {
 pub(crate) struct Expected {
     path: CString,
     name: CString,
-    /// It is there already, empty, and what is written into it is the program.
-    file: Option<File>,
     /// The same as Python knows it.
     text: Object,
     /// How things were before.
@@ -89,7 +87,6 @@ impl Expected {
         let search_path = python.sys(c"path").ok_or(Raised)?;
         let expected = Expected {
             path: path.to_owned(),
-            file: opened(path),
             text,
             search_path: search_path.call_method(c"copy", &[])?,
             loader: names.get(c"__loader__"),
@@ -105,12 +102,13 @@ impl Expected {
     }
 
     /// Opens it, if that is the program: a file of this name in the working directory, and no archive.
-    fn open(&mut self, path: &CStr) -> Option<SourceFile> {
-        let ahead = self.file.take();
+    fn open(&self, path: &CStr) -> Option<SourceFile> {
         if self.path.as_c_str() != path || path.to_bytes().contains(&b'/') {
             return None;
         }
-        let file = ahead.or_else(|| opened(path))?;
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file =
+            File::options().read(true).custom_flags(flags).open(OsStr::from_bytes(path.to_bytes())).ok()?;
         let about = file.metadata().ok()?;
         let ends = RECORD.min(about.len()) as usize;
         let mut end = vec![0; ends];
@@ -136,11 +134,6 @@ impl Expected {
     fn remembered(&self, python: Python) -> Result<Object, Raised> {
         python.sys(c"path_importer_cache").ok_or(Raised)
     }
-}
-
-fn opened(path: &CStr) -> Option<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    File::options().read(true).custom_flags(flags).open(OsStr::from_bytes(path.to_bytes())).ok()
 }
 
 /// Whether Python searches the directory of its program for modules.
