@@ -10,6 +10,7 @@ use crate::storage::{ExecutionStatus, Json, Outcome, StoreError, Submission};
 use crate::{EngineError, Event, Execution, Request, Status};
 use serde_json::json;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -210,16 +211,24 @@ impl ControlPlane {
             }
         };
         tokio::pin!(run);
-        let done = loop {
-            tokio::select! {
-                biased;
-                done = &mut run => break done,
-                Some(event) = heard.recv() => tell(event, &mut begun),
+        let done = std::future::poll_fn(|context| {
+            let done = run.as_mut().poll(context);
+            match &order.ground {
+                // It is we who sent them, just now. To be woken for what we do ourselves would have another thread go on.
+                Ground::Fresh => {
+                    while let Ok(event) = heard.try_recv() {
+                        tell(event, &mut begun);
+                    }
+                }
+                Ground::Session(_) => {
+                    while let Poll::Ready(Some(event)) = heard.poll_recv(context) {
+                        tell(event, &mut begun);
+                    }
+                }
             }
-        };
-        while let Ok(event) = heard.try_recv() {
-            tell(event, &mut begun);
-        }
+            done
+        })
+        .await;
         begun |= done.as_ref().is_ok_and(|execution| execution.status != Status::InfraError);
         traced::ended(&done);
         if let Ground::Fresh = order.ground {
