@@ -104,15 +104,23 @@ const WAITING: [(&str, &str, &str); 2] = [
     ("python", "python3", "import os; print(6 * 7, os.getpid())"),
 ];
 
+/// What a program has when nobody waits for it: a copy that is made for it, where that is quick.
+fn has_missed(language: &str, start: Start) -> bool {
+    match language {
+        "python" => start == Start::Miss,
+        _ => matches!(start, Start::Cold | Start::Ready),
+    }
+}
+
 /// Interpreters whose copies wait.
 fn loaded() -> HashSet<u32> {
     let outside = |(pid, name): &(u32, String)| name == "python3" && host::inner_pid(*pid) == Some(*pid);
     below_us().into_iter().filter(outside).map(|(pid, _)| pid).collect()
 }
 
-/// Programs that wait in sandboxes, as the host sees them.
+/// Programs that wait in sandboxes, as the host sees them; not who keeps their memory.
 fn waiting(name: &str) -> Vec<u32> {
-    let inside = |pid: &u32| host::inner_pid(*pid).is_some_and(|inner| inner != *pid && inner != 1);
+    let inside = |pid: &u32| host::inner_pid(*pid) == Some(2) && *pid != 2;
     below_us().into_iter().filter(|(_, who)| who == name).map(|(pid, _)| pid).filter(inside).collect()
 }
 
@@ -121,7 +129,7 @@ fn one_that_waits_is_taken_once_and_another_takes_its_place() {
     with_pool(FEW, |engine| async move {
         for (language, _, code) in WAITING {
             let first = run(&engine, language, code).await;
-            assert_eq!((first.status, first.start), (Status::Success, Start::Miss), "{language}");
+            assert!(first.status == Status::Success && has_missed(language, first.start), "{language}");
             for _ in 0..5 {
                 full(&engine).await;
                 let done = run(&engine, language, code).await;
@@ -371,7 +379,7 @@ fn what_nobody_waits_for_any_more_is_taken_down() {
             full(&engine).await;
             let patience = Instant::now() + PATIENCE;
             while waiting(name).len() > FEW.max {
-                assert!(Instant::now() < patience, "{language}: {:?}", below_us());
+                assert!(Instant::now() < patience, "{language}: {:?} {:?}", below_us(), engine.pool());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             assert_eq!(run(&engine, language, code).await.status, Status::Success);
@@ -446,11 +454,10 @@ fn what_nobody_wants_is_taken_down() {
                 assert!(Instant::now() < patience, "{:?}", engine.pool());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            assert_eq!(
-                run(&engine, language, code).await.start,
-                Start::Miss,
-                "and made again when it is wanted"
-            );
+            let again = run(&engine, language, code).await;
+            assert!(has_missed(language, again.start), "{language}: {:?}", again.start);
+            full(&engine).await;
+            assert!(count() >= FEW.min, "made again when it is wanted");
         }
     });
 }

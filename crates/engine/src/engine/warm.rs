@@ -154,7 +154,7 @@ impl Engine {
         }
     }
 
-    /// One that waits: from the pool, or else made for this request.
+    /// One that waits: from the pool, or else a copy of an interpreter, made for this request.
     async fn waiting(
         &self,
         pool: &Pool,
@@ -171,6 +171,10 @@ impl Engine {
                 None => return Ok(None),
             },
         };
+        // An interpreter that is started for one program is sooner there when it is started with it.
+        if recipe.spec.zygote.is_none() && !pool.keeps_nobody() {
+            return Ok(None);
+        }
         // What does not work with a waiting program may work without.
         match pool.make(key, &recipe, true).await {
             Ok(program) => Ok(Some((Start::Miss, program))),
