@@ -101,12 +101,13 @@ impl Control {
     /// of a child.
     pub(crate) fn wait(&mut self, signals: &OwnedFd, hears_children: bool) -> bool {
         let wanted = if self.has_waiting() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let child = if hears_children { PollFlags::IN } else { PollFlags::empty() };
-        let mut fds = [PollFd::new(&self.stream, wanted), PollFd::new(signals, child)];
-        if poll(&mut fds, None).is_err() {
+        let mut fds = [PollFd::new(&self.stream, wanted), PollFd::new(signals, PollFlags::IN)];
+        // Whoever is listed is woken by every signal, wanted or not.
+        let heard = if hears_children { &mut fds[..] } else { &mut fds[..1] };
+        if poll(heard, None).is_err() {
             return false;
         }
-        let (news, child) = (fds[0].revents(), !fds[1].revents().is_empty());
+        let (news, child) = (fds[0].revents(), hears_children && !fds[1].revents().is_empty());
         if news.contains(PollFlags::OUT) {
             self.flush();
         }

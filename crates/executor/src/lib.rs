@@ -10,6 +10,7 @@
 
 mod artifacts;
 mod control;
+mod crowd;
 mod files;
 mod ground;
 mod hall;

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -20,6 +20,7 @@ pub(crate) struct Meters {
     counts: Counts,
     io: Option<File>,
     weight: Option<File>,
+    idle: Option<File>,
     weighs: Cell<Weight>,
     seat: Option<Seat>,
 }
@@ -38,6 +39,9 @@ pub(crate) enum Weight {
     Usual = 1,
     Quarter = 4,
     Sixteenth = 16,
+    /// It only has what nobody else wants, and makes way for whoever begins. Where the kernel knows no such thing, as
+    /// little as there is.
+    Leftovers = 64,
 }
 
 /// Totals at one moment, to be subtracted from later ones.
@@ -50,13 +54,15 @@ pub(crate) struct Reading {
     /// Resident memory of the largest process that was waited for.
     pub(crate) largest_rss_bytes: u64,
     oom_kills: u64,
-    pids_refused: u64,
+    pub(crate) pids_refused: u64,
 }
 
 /// All processes of the box at one moment.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
     pub(crate) processes: u64,
+    /// Sessions they are in.
+    pub(crate) sessions: u64,
     /// What they have for themselves.
     pub(crate) anonymous_bytes: u64,
     /// What they may have together.
@@ -86,6 +92,7 @@ impl Meters {
             oom: fds.oom,
             io: fds.io.map(File::from),
             weight: fds.weight.map(File::from),
+            idle: fds.idle.map(File::from),
             weighs: Cell::new(Weight::Usual),
             seat: None,
         }
@@ -153,17 +160,30 @@ impl Meters {
     pub(crate) fn weigh(&self, weight: Weight) {
         // Short ones must not make light of long ones beside them.
         let weight = if self.are_of_seat() { weight.max(Weight::Quarter) } else { weight };
-        if self.weighs.replace(weight) != weight
-            && let Some(file) = &self.weight
+        let before = self.weighs.replace(weight);
+        if before == weight {
+            return;
+        }
+        // What is idle weighs nothing, and cannot be told what it shall weigh.
+        if let Some(idle) = &self.idle
+            && before.max(weight) == Weight::Leftovers
         {
+            let _ = idle.write_at(if weight == Weight::Leftovers { b"1" } else { b"0" }, 0);
+        }
+        if let Some(file) = &self.weight {
             let usual = if self.kind == CgroupKind::V1 { 1024 } else { 100 };
             let _ = file.write_at((usual / weight as u32).to_string().as_bytes(), 0);
         }
     }
 
-    /// Whether more processes were wanted since `before` than there may be.
-    pub(crate) fn refused_processes(&self, before: &Reading) -> bool {
-        self.counts.pids_refused() > before.pids_refused
+    /// How often one more process was wanted than there may be.
+    pub(crate) fn pids_refused(&self) -> u64 {
+        self.counts.pids_refused()
+    }
+
+    /// What to wait on (`POLLPRI`) for news of processes that were refused, once it was asked for them.
+    pub(crate) fn refusals(&self) -> Option<BorrowedFd<'_>> {
+        self.counts.refusals()
     }
 
     /// Whether nobody but us counts memory and processes.
@@ -263,15 +283,20 @@ impl Meters {
 /// Looks at every process below this one but those that are `ours`, and at what they keep in files of memory: `scratch` is
 /// the file system of the workspace, whose use is known as a whole.
 ///
-/// Pages that a process and its forks share are counted for each of them, which is quick and too much.
-pub(crate) fn sample(scratch: &Tree, ours: [Option<Pid>; 2]) -> Sample {
+/// Pages that a process and its forks share are counted for each of them, which is quick and too much. `before_each` of them
+/// something else is done: among many, this takes a while.
+pub(crate) fn sample(scratch: &Tree, ours: [Option<Pid>; 2], mut before_each: impl FnMut()) -> Sample {
     let mut sample = Sample::default();
     let mut shared = 0;
     let mut nameless = HashMap::new();
+    let mut sessions = HashSet::new();
+    before_each();
     for pid in others_than(ours) {
+        before_each();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         sample.processes += jail::cgroup::keyed(&status, "Threads:").unwrap_or(0);
         sample.anonymous_bytes += kib(&status, "RssAnon:");
+        sessions.extend(jail::cgroup::keyed(&status, "NSsid:"));
         shared = kib(&status, "RssShmem:").max(shared);
         for fd in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             // Files without a name live in memory, unless they are on the workspace's own file system.
@@ -284,6 +309,7 @@ pub(crate) fn sample(scratch: &Tree, ours: [Option<Pid>; 2]) -> Sample {
             }
         }
     }
+    sample.sessions = sessions.len() as u64;
     let files: u64 = nameless.values().sum();
     // Pages several processes map are counted once, as the largest share any of them has, or as the files
     // and segments they belong to.
@@ -307,7 +333,7 @@ pub(crate) fn make_nice(ours: [Option<Pid>; 2]) {
 }
 
 /// Every process below this one, without those that are ours.
-fn others_than(ours: [Option<Pid>; 2]) -> impl Iterator<Item = u32> {
+pub(crate) fn others_than(ours: [Option<Pid>; 2]) -> impl Iterator<Item = u32> {
     let ours = ours.map(|pid| pid.map(number));
     descendants(std::process::id()).into_iter().filter(move |pid| !ours.contains(&Some(*pid)))
 }

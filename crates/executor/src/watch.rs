@@ -4,9 +4,10 @@
 //! idle program costs next to nothing.
 
 use crate::control::Control;
+use crate::crowd::{Crowd, Forecast, MANY, is_crowd};
 use crate::ground::Ground;
 use crate::job::{clear, reap};
-use crate::meters::{Peak, Reading, Sample, Weight, make_nice, sample};
+use crate::meters::{Peak, Reading, Sample, Weight, make_nice, others_than, sample};
 use crate::pipes::{Input, Output};
 use crate::survey::{Answer, Survey};
 use jail::JailError;
@@ -34,9 +35,6 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(10);
 /// The same when nothing is left to be watched.
 const LAST_LOOK: Duration = Duration::from_millis(200);
-/// More than this many processes and threads are a crowd: where nothing else weighs them, they are made as nice as a
-/// fraction of one, so that they keep neither us nor others from the processors.
-const CROWD: u64 = 16;
 /// How long somebody may see less than we do.
 const BLIND: Duration = Duration::from_millis(200);
 /// How long a paused job sleeps when nobody says anything.
@@ -66,6 +64,11 @@ pub(crate) struct Watch<'a, G: Ground> {
     blind: Option<Instant>,
     /// How many were made nice; whoever they start is so by birth.
     nice: u64,
+    /// Where there are so many processes that they take turns.
+    crowd: Option<Crowd>,
+    /// How often one more was refused.
+    refused: u64,
+    forecast: Forecast,
     input: Input,
     written: Written,
     sequence: u64,
@@ -97,6 +100,9 @@ impl<'a, G: Ground> Watch<'a, G> {
             survey: None,
             blind: None,
             nice: 0,
+            crowd: None,
+            refused: before.pids_refused,
+            forecast: Forecast::default(),
             input: Input::default(),
             written: Written::default(),
             sequence: 0,
@@ -191,6 +197,9 @@ impl<'a, G: Ground> Watch<'a, G> {
             if news.out_of_memory && self.ground.meters().ran_out(&self.before) {
                 return Ending::OutOfMemory;
             }
+            if news.refusal {
+                self.weigh();
+            }
             if news.child
                 && let Some(status) = reap(self.ground, self.signals, Some(running))
             {
@@ -210,11 +219,35 @@ impl<'a, G: Ground> Watch<'a, G> {
     fn weigh(&mut self) {
         let meters = self.ground.meters();
         let used = meters.cpu_us().saturating_sub(self.before.cpu_us);
-        if meters.refused_processes(&self.before) {
-            self.next_weighing = None;
-            meters.weigh(Weight::Sixteenth);
-        } else if Duration::from_micros(used) >= SHORT {
+        let refused = meters.pids_refused();
+        if refused > self.refused {
+            self.refused = refused;
+            meters.weigh(Weight::Leftovers);
+            // Threads of a few processes are no crowd.
+            if self.crowd.is_none() && others_than([self.ground.keeper(), None]).count() as u64 > MANY {
+                self.crowd = Some(Crowd::halt(self.ground, Instant::now()));
+            }
+        } else if self.crowd.is_none() && Duration::from_micros(used) >= SHORT {
             meters.weigh(Weight::Quarter);
+        }
+    }
+
+    /// Has a crowd do so, and lets it go when it is none any more. Where the kernel counts processes that is when few are left,
+    /// or none was refused while everybody had a turn; elsewhere whoever looks decides.
+    fn take_turns(&mut self, now: Instant) {
+        let Some(crowd) = &mut self.crowd else { return };
+        let before = crowd.rounds();
+        if crowd.take_turns(self.ground, now) {
+            self.survey = None;
+        }
+        let meters = self.ground.meters();
+        if meters.must_sample() || crowd.rounds() == before {
+            return;
+        }
+        let refused = std::mem::replace(&mut self.refused, meters.pids_refused());
+        let over = crowd.is_small() || before > 0 && refused == self.refused;
+        if let Some(crowd) = self.crowd.take_if(|_| over) {
+            crowd.disperse(self.ground);
         }
     }
 
@@ -240,6 +273,9 @@ impl<'a, G: Ground> Watch<'a, G> {
             self.next_cpu =
                 now + Duration::from_micros(budget.saturating_sub(used) * 1000 / rate).max(CPU_EVERY);
         }
+        if self.crowd.as_ref().is_some_and(|crowd| now >= crowd.until()) {
+            self.take_turns(now);
+        }
         if let Some((_, wait)) = self.next_weighing.filter(|(at, _)| now >= *at) {
             self.next_weighing = Some((now + wait, (wait * 2).min(WEIGHED_EVERY)));
             self.weigh();
@@ -264,7 +300,8 @@ impl<'a, G: Ground> Watch<'a, G> {
         }
         let sample = self.next_sample.filter(|_| self.paused.is_none());
         let weighing = self.next_weighing.map(|(at, _)| at).filter(|_| self.paused.is_none());
-        for at in [sample, weighing, out.wake(now), err.wake(now)].into_iter().flatten() {
+        let turn = self.crowd.as_ref().map(Crowd::until).filter(|_| self.paused.is_none());
+        for at in [sample, weighing, turn, out.wake(now), err.wake(now)].into_iter().flatten() {
             wake = wake.min(at);
         }
         let behind = control.is_behind();
@@ -276,6 +313,12 @@ impl<'a, G: Ground> Watch<'a, G> {
         let oom_at = fds.len();
         if let Some((fd, flags)) = self.ground.meters().oom() {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
+        let refusals_at = fds.len();
+        // Only news since it was first looked, and while nothing is done about it.
+        let weighs = self.crowd.is_none() && self.next_weighing.is_some_and(|(_, wait)| wait > WEIGHED_AFTER);
+        if let Some(fd) = self.ground.meters().refusals().filter(|_| weighs) {
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::PRI));
         }
         let streams_at = fds.len();
         if !behind {
@@ -299,7 +342,8 @@ impl<'a, G: Ground> Watch<'a, G> {
         let news = News {
             control: !(at(0) & !PollFlags::OUT).is_empty(),
             child: !at(1).is_empty(),
-            out_of_memory: oom_at < streams_at && !at(oom_at).is_empty(),
+            out_of_memory: oom_at < refusals_at && !at(oom_at).is_empty(),
+            refusal: refusals_at < streams_at && !at(refusals_at).is_empty(),
             output: (streams_at..input_at).any(|index| !at(index).is_empty()),
         };
         let flush = at(0).contains(PollFlags::OUT);
@@ -328,7 +372,10 @@ impl<'a, G: Ground> Watch<'a, G> {
                         if let Some(since) = self.paused.take() {
                             self.deadline += since.elapsed();
                         }
-                        self.ground.signal_all(Signal::CONT);
+                        match &mut self.crowd {
+                            Some(crowd) => crowd.stays(Instant::now()),
+                            None => self.ground.signal_all(Signal::CONT),
+                        }
                     }
                     _ => {}
                 },
@@ -344,14 +391,35 @@ impl<'a, G: Ground> Watch<'a, G> {
         // One look at the others: whoever of them ends meanwhile must not leave its blame to this one.
         let others = meters.used_by_others();
         let most = self.ground.limits().memory_bytes.saturating_sub(others.together);
+        let keeper = self.ground.keeper();
         let surveyor = self.survey.as_ref().map(|survey| survey.surveyor);
-        let seems = sample(self.scratch, [self.ground.keeper(), surveyor]);
+        let mut halted = None;
+        let seems = sample(self.scratch, [keeper, surveyor], || {
+            if self.crowd.is_none() && halted.is_none() && self.forecast.is_bad() {
+                halted = Some(Crowd::halt(self.ground, Instant::now()));
+            }
+        });
         self.processes = seems.processes;
         self.peak.processes = self.peak.processes.max(seems.processes);
-        if seems.processes > CROWD.max(2 * self.nice) {
+        if seems.processes > MANY.max(2 * self.nice) {
             self.nice = seems.processes;
-            make_nice([self.ground.keeper(), surveyor]);
+            make_nice([keeper, surveyor]);
         }
+        if halted.is_some() {
+            // Whoever is asking stands still as well.
+            self.survey = None;
+        }
+        self.crowd =
+            match (is_crowd(&seems, u64::from(self.ground.limits().pids)), self.crowd.take().or(halted)) {
+                (true, None) => Some(Crowd::halt(self.ground, Instant::now())),
+                (true, crowd) => crowd,
+                (false, crowd) => {
+                    if let Some(crowd) = crowd {
+                        crowd.disperse(self.ground);
+                    }
+                    None
+                }
+            };
         let known = if seems.memory_bytes() > most {
             self.survey(seems, wait)
         } else {
@@ -464,5 +532,6 @@ struct News {
     control: bool,
     child: bool,
     out_of_memory: bool,
+    refusal: bool,
     output: bool,
 }

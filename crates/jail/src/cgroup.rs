@@ -54,10 +54,12 @@ pub struct MeterFds {
     pub io: Option<OwnedFd>,
     /// Its weight beside others who want the processor, to be written. v1: `cpu.shares`; v2: `cpu.weight`.
     pub weight: Option<OwnedFd>,
+    /// Whether it only has what nobody else wants, to be written: `cpu.idle`. Kernels before 5.15 have none.
+    pub idle: Option<OwnedFd>,
 }
 
 /// How many there are.
-pub(crate) const METERS: usize = 8;
+pub(crate) const METERS: usize = 9;
 
 impl MeterFds {
     /// All of them, each at its place.
@@ -71,13 +73,14 @@ impl MeterFds {
             self.pids_events,
             self.io,
             self.weight,
+            self.idle,
         ]
     }
 
     /// Takes what [`MeterFds::into_list`] gave.
     pub(crate) fn from_list(list: [Option<OwnedFd>; METERS]) -> MeterFds {
-        let [oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io, weight] = list;
-        MeterFds { oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io, weight }
+        let [oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io, weight, idle] = list;
+        MeterFds { oom, cpu, oom_kills, memory_peak, pids_peak, pids_events, io, weight, idle }
     }
 }
 

@@ -35,6 +35,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
 use std::cell::OnceCell;
+use std::time::Duration;
 
 /// A box that stands: PID 1 is the executor, waiting on its control stream.
 #[derive(Debug)]
@@ -259,6 +260,8 @@ impl Rising {
 
 /// How nice PID 1 is to others.
 const URGENT: i32 = -10;
+/// How long it goes on before others have their turn; the least there is.
+const TURN: Duration = Duration::from_micros(100);
 
 /// What the spawner has at hand for every box.
 #[derive(Debug)]
@@ -323,8 +326,9 @@ impl Workshop {
         let blank = self.fork(network)?;
         // Should the host run out of memory, boxes go first. A plain user may not always say so.
         let _ = std::fs::write(format!("/proc/{}/oom_score_adj", blank.pid.as_raw_nonzero()), "500");
-        // It must be heard among all it has to end. Only root may say so, and programs do not inherit it.
-        let _ = rustix::process::setpriority_process(Some(blank.pid), URGENT);
+        // It must be heard among all it has to end. Only root may say how urgent it is. Programs do not inherit it.
+        let _ = sys::set_scheduling(Some(blank.pid), URGENT, TURN)
+            .or_else(|_| sys::set_scheduling(Some(blank.pid), self.nice, TURN));
         match blank.identity.write_maps(blank.pid).and_then(|()| blank.cgroup.make()) {
             Ok(()) => Ok(blank),
             Err(error) => {

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use rustix::thread::CapabilitySet;
 use std::ffi::CString;
+use std::time::Duration;
 
 /// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,8 +160,10 @@ impl Ready {
         if let Some(door) = &self.rate_door {
             rustix::io::write(door, b"0").at(Step::Cgroup, "enter the CPU rate")?;
         }
-        // PID 1 may be more urgent than others.
-        rustix::process::setpriority_process(None, self.init.nice).at(Step::Rlimits, "priority")?;
+        // PID 1 is more urgent than others.
+        sys::set_scheduling(None, self.init.nice, Duration::ZERO)
+            .or_else(|_| rustix::process::setpriority_process(None, self.init.nice))
+            .at(Step::Rlimits, "priority")?;
         if self.init.two_ids {
             let uid = rustix::process::Uid::from_raw(self.init.user);
             let gid = rustix::process::Gid::from_raw(self.init.user);

@@ -13,6 +13,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The constant in libc is an int, which this value does not fit.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -355,6 +356,20 @@ pub fn set_mount_flags(mount: BorrowedFd<'_>, flags: u64) -> Result<(), Errno> {
         )
     })
     .map(drop)
+}
+
+/// How nice a process is, and how long it goes on at most before others have their turn: the shorter, the sooner it has
+/// its own when it wants one. Zero is as usual; kernels before 6.12 know nothing else.
+pub fn set_scheduling(pid: Option<Pid>, nice: i32, turn: Duration) -> Result<(), Errno> {
+    // SAFETY: sched_attr is plain integers, for which all zeroes is a valid value: that of ordinary scheduling.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attr.size = size_of::<libc::sched_attr>() as u32;
+    attr.sched_flags = libc::SCHED_FLAG_KEEP_POLICY as u64;
+    attr.sched_nice = nice;
+    attr.sched_runtime = turn.as_nanos() as u64;
+    let pid = pid.map_or(0, Pid::as_raw_pid);
+    // SAFETY: `attr` outlives the call.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const attr, 0) }).map(drop)
 }
 
 /// Locks one byte of a file for as long as this description of it stays open. `false`: somebody has it.

@@ -70,6 +70,11 @@ impl Counts {
         behind(self.pids_events.as_ref(), "max ")
     }
 
+    /// What has news (`POLLPRI`) when that happens again after it was last asked for.
+    pub fn refusals(&self) -> Option<BorrowedFd<'_>> {
+        self.pids_events.as_ref().map(AsFd::as_fd)
+    }
+
     /// Everything, from the beginning of the box until now.
     pub fn usage(&self) -> BoxUsage {
         let number = |file: &Option<File>| contents(file.as_ref()?).trim().parse().ok();

@@ -89,6 +89,7 @@ impl Group {
             pids_events: optional(self.at.pids.join("pids.events")),
             io: None,
             weight: Some(open_to_write(&self.at.cpu.join("cpu.shares"))?),
+            idle: open_to_write(&self.at.cpu.join("cpu.idle")).ok(),
         })
     }
 

@@ -65,6 +65,7 @@ impl Group {
             pids_events: optional("pids.events"),
             io: None,
             weight: Some(open_to_write(&self.at.join("cpu.weight"))?),
+            idle: open_to_write(&self.at.join("cpu.idle")).ok(),
         })
     }
 
