@@ -52,6 +52,21 @@ pub(crate) fn live(mut world: World) -> ! {
     finish::finish(python, usual, ending)
 }
 
+/// Goes all the way with a short program, in a fork of its own that then ends: which pages are its own by then and were not
+/// when it would have waited, as `own_pages` tells.
+pub(crate) fn go_all_the_way(world: &World, own_pages: fn() -> Option<Vec<usize>>) -> Option<Vec<usize>> {
+    let (python, usual) = (world.python, &world.loaded.usual);
+    world.loaded.signals.restore();
+    python.after_fork();
+    let (main, expected) = get_ready(world, false).ok()?;
+    let before = own_pages()?;
+    program::run_short(python, usual, main, expected).ok()?;
+    finish::end_what_began(python, usual);
+    let mut pages = own_pages()?;
+    pages.retain(|page| before.binary_search(page).is_err());
+    Some(pages)
+}
+
 /// Does what somebody wants done in each child, which is as isolated already as the program will be. It only makes the
 /// program faster: what goes wrong with it, the program does not see.
 fn rehearse(world: &mut World, program: &str) {
@@ -69,6 +84,7 @@ fn get_ready(world: &World, hurry: bool) -> Result<(Object, Expected), Raised> {
     let python = world.python;
     if !hurry {
         program::rehearse(python, &world.loaded.usual)?;
+        world.pages.make_own();
     }
     world.loaded.refresh.call(&[])?;
     let main = fresh_main(python)?;

@@ -113,7 +113,7 @@ pub(crate) fn finish(python: Python, usual: Usual, ending: Ending) -> ! {
 
 /// Whether that was enough. Output that could not be written is still there, so that the interpreter finds and
 /// reports it.
-fn end_what_began(python: Python, usual: &Usual) -> bool {
+pub(crate) fn end_what_began(python: Python, usual: &Usual) -> bool {
     wait_for_threads(python);
     call_exit_functions(python);
     if flush(python).is_err() {

@@ -16,6 +16,7 @@ mod kept;
 mod memory;
 #[cfg(not(test))]
 mod node;
+mod pages;
 mod program;
 mod python;
 mod settings;
@@ -104,9 +105,10 @@ extern "C" fn main_instead(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut 
 }
 
 /// Serves until nobody wants anything any more. Of the memory, what stands in `shared` is not only ours.
-fn be_forked(world: start::World, shared: &[(usize, usize)]) -> Result<(), String> {
+fn be_forked(mut world: start::World, shared: &[(usize, usize)]) -> Result<(), String> {
     memory::use_large_pages(shared);
     world.python.before_fork();
+    world.pages = pages::Pages::tried(&world);
     WORLD.0.set(Some(world));
     serve(Interpreter { live: child, branch })
 }

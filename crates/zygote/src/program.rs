@@ -52,20 +52,41 @@ pub(crate) fn run(
     }
 }
 
+/// What is run where nobody waits for it.
+const SHORT: &[u8] = b"for i in range(2):\n    print(f'{i} {10000 + i} {i * 3.5}')\n";
+const NAME: &CStr = c"/dev/null";
+
 /// Makes the way of a program with a short one, so that what it needs lies ready. Leaves nothing behind.
 pub(crate) fn rehearse(python: Python, usual: &Usual) -> Result<(), Raised> {
-    const NAME: &CStr = c"/dev/null";
+    // Every page that this writes to is copied now, and not when somebody waits for it.
     let main = python.module(c"__main__")?;
     let names = main.namespace();
     names.set(c"__builtins__", &python.import(c"builtins")?)?;
     describe_main(python, &names, NAME)?;
-    let nowhere = File::options().write(true).open(OsStr::from_bytes(NAME.to_bytes())).ok();
-    let aside = nowhere.and_then(|file| Replaced::new([None, Some(file.as_raw_fd()), None]).ok());
-    if let (Some(_), Some(file)) = (&aside, SourceFile::of_text(b"print(0)\n")) {
-        run_file(python, usual, main, NAME, file);
-    }
+    run_aside(python, usual, main);
     usual.rehearse(python);
     Ok(())
+}
+
+/// Runs a short program as the one that was waited for.
+pub(crate) fn run_short(
+    python: Python,
+    usual: &Usual,
+    main: Object,
+    expected: Expected,
+) -> Result<(), Raised> {
+    describe_main(python, &main.namespace(), NAME)?;
+    drop(expected);
+    run_aside(python, usual, main);
+    Ok(())
+}
+
+fn run_aside(python: Python, usual: &Usual, main: Object) {
+    let nowhere = File::options().write(true).open(OsStr::from_bytes(NAME.to_bytes())).ok();
+    let aside = nowhere.and_then(|file| Replaced::new([None, Some(file.as_raw_fd()), None]).ok());
+    if let (Some(_), Some(file)) = (&aside, SourceFile::of_text(SHORT)) {
+        run_file(python, usual, main, NAME, file);
+    }
 }
 
 /// The file that will most likely be the program. What Python has to know of it, it is told before it is there.

@@ -1,6 +1,7 @@
 //! Everything that can be done before a program is known, once, in the zygote.
 
 use crate::finish::Usual;
+use crate::pages::Pages;
 use crate::python::{Object, Python, Raised};
 use crate::settings::{Lent, Settings};
 use crate::signals::Signals;
@@ -21,6 +22,8 @@ pub(crate) struct World {
     /// What Python believes to be its arguments.
     pub(crate) arguments: [CString; 1],
     pub(crate) loaded: Loaded,
+    /// What a copy makes its own before it waits.
+    pub(crate) pages: Pages,
 }
 
 /// What there is to know once everything is loaded.
@@ -60,6 +63,7 @@ impl World {
             // SAFETY: the last of at least two arguments is a C string.
             arguments: [unsafe { CStr::from_ptr(*argv.add(argc as usize - 1)) }.to_owned()],
             loaded: Loaded::with(python, settings)?,
+            pages: Pages::default(),
         })
     }
 
