@@ -329,16 +329,23 @@ impl Engine {
         Ok(dirs)
     }
 
+    /// Whether one program runs at most.
+    fn is_alone(&self) -> bool {
+        self.in_flight.load(Relaxed) <= 1
+    }
+
     /// Lets go of something once whoever waits for us has been answered. To take a sandbox down and make the next one
     /// keeps all cores of a small machine busy, so where nobody else waits it is left until the answer is stored and
     /// sent.
     fn later(&self, what: impl Send + 'static) {
-        let alone = self.in_flight.load(Relaxed) <= 1;
-        tokio::spawn(async move {
-            if alone {
-                tokio::time::sleep(ANSWERED).await;
-            }
-            drop(what);
+        let alone = self.is_alone();
+        crate::afterwards(move || {
+            tokio::spawn(async move {
+                if alone {
+                    tokio::time::sleep(ANSWERED).await;
+                }
+                drop(what);
+            });
         });
     }
 }

@@ -4,6 +4,7 @@
 //! into a [`Request`], and the [`Execution`] that comes back into what people see. The engine itself never
 //! runs user code: an executor does, inside a place an [`isolator`] made.
 
+mod afterwards;
 mod aside;
 mod cache;
 mod call;
@@ -23,6 +24,7 @@ pub mod runtime;
 pub mod storage;
 mod warm;
 
+pub use afterwards::{afterwards, answering};
 pub use call::Mode;
 pub use cancel::Cancel;
 pub use engine::{CONCURRENT, Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};

@@ -16,6 +16,7 @@ mod events;
 mod execution;
 mod executions;
 mod history;
+mod in_place;
 mod json;
 mod keys;
 mod later;

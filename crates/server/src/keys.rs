@@ -7,7 +7,7 @@
 mod pace;
 mod token;
 
-pub(crate) use pace::Pace;
+pub(crate) use pace::{Left, Pace};
 pub(crate) use token::{NewToken, OPERATOR};
 
 use crate::clock::now_ms;

@@ -7,7 +7,7 @@ use crate::conversation::{self, End, FAREWELL, Line, Speech};
 use crate::execution::{Status, judge};
 use crate::isolator::native::{Lease, Native};
 use crate::isolator::{Isolator, PlaceSpec};
-use crate::limits::{Limits, Wanted};
+use crate::limits::{Ceiling, Limits, Wanted};
 use crate::runtime::{Found, Runtime, find, plan};
 use crate::{Cancel, EngineError, Network, Profile};
 use jail::spec::{HostDir, HostDirMode};
@@ -16,6 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// How long preparing may take.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Engine {
     /// Has what toolchains need done once done before anybody waits for it. What fails is told to whoever wants it then.
@@ -66,14 +69,7 @@ impl Engine {
             target: (&prepare.mount).into(),
             mode: HostDirMode::Writable,
         };
-        let wanted = Wanted {
-            timeout_ms: Some(600_000.min(self.ceiling.0.timeout_ms)),
-            memory_bytes: Some((2 << 30).min(self.ceiling.0.memory_bytes)),
-            cpu_millis: Some(self.ceiling.0.cpu_millis),
-            pids: Some(512.min(self.ceiling.0.pids)),
-            ..Wanted::default()
-        };
-        let limits = Limits::resolve(wanted, runtime.limits(), &self.ceiling)?;
+        let limits = limits(runtime, &self.ceiling)?;
         let spec = PlaceSpec {
             id: uuid::Uuid::now_v7().simple().to_string(),
             limits,
@@ -101,6 +97,20 @@ impl Engine {
             () = events.closed() => Err(EngineError::Cancelled),
         }
     }
+}
+
+/// What preparing may use. How much at a time is for the operator to say; how long it takes, once, is no program's time.
+fn limits(runtime: &Runtime, ceiling: &Ceiling) -> Result<Limits, EngineError> {
+    let (most, usual) = (ceiling.0, Ceiling::default().0);
+    let wanted = Wanted {
+        timeout_ms: Some(PATIENCE.as_millis() as u64),
+        memory_bytes: Some((2 << 30).min(most.memory_bytes)),
+        cpu_millis: Some(most.cpu_millis),
+        pids: Some(512.min(most.pids)),
+        ..Wanted::default()
+    };
+    let ceiling = Ceiling(Limits { timeout_ms: usual.timeout_ms, cpu_time_ms: usual.cpu_time_ms, ..most });
+    Limits::resolve(wanted, runtime.limits(), &ceiling)
 }
 
 /// The work of one toolchain.
@@ -173,5 +183,20 @@ impl Preparation {
             },
             other => Some(format!("{other:?}")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Catalogue;
+
+    #[test]
+    fn how_long_programs_may_take_bounds_no_preparing() {
+        let most = Limits { timeout_ms: 3_000, cpu_time_ms: 3_000, pids: 100, ..Ceiling::default().0 };
+        let catalogue = Catalogue::default();
+        let limits = limits(catalogue.by_name("go").unwrap(), &Ceiling(most)).unwrap();
+        assert_eq!((limits.timeout_ms, limits.pids), (600_000, 100));
+        assert!(limits.cpu_time_ms > 600_000);
     }
 }

@@ -91,7 +91,7 @@ impl Engine {
         };
         let outcome = tokio::select! {
             biased;
-            outcome = program.run(task, events, &run.request.cancel) => outcome,
+            outcome = program.run(task, self.is_alone(), events, &run.request.cancel) => outcome,
             () = meanwhile => unreachable!("it never ends"),
         };
         let Outcome::Heard(heard) = outcome else { return None };

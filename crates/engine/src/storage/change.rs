@@ -9,9 +9,9 @@ use sqlx::AnyConnection;
 const LARGE: usize = 1024 * 1024;
 
 /// One statement of a change.
-struct Step {
-    statement: &'static Statement,
-    values: Vec<Value>,
+pub(crate) struct Step {
+    pub(crate) statement: &'static Statement,
+    pub(crate) values: Vec<Value>,
     /// What it is about, for errors.
     what: &'static str,
     /// What it means if no row was changed; nothing where that is fine.
@@ -41,9 +41,19 @@ impl Change {
         self
     }
 
-    /// Whether it is one statement, which is a transaction by itself.
-    pub(crate) fn is_single(&self) -> bool {
-        self.0.len() == 1
+    /// Its only statement, which is a transaction by itself.
+    pub(crate) fn single(&self) -> Option<&Step> {
+        if let [step] = self.0.as_slice() { Some(step) } else { None }
+    }
+}
+
+impl Step {
+    /// What it means that it changed so many rows.
+    pub(crate) fn counted(&self, rows: u64) -> Result<u64, StoreError> {
+        match &self.otherwise {
+            Some(error) if rows == 0 => Err(error.clone()),
+            _ => Ok(rows),
+        }
     }
 }
 
@@ -111,8 +121,5 @@ fn group<'a, 'c>(
 async fn run(step: &Step, dialect: Dialect, connection: &mut AnyConnection) -> Result<u64, Failure> {
     let query = step.statement.with(dialect, &step.values);
     let rows = query.execute(connection).await.map_err(Failure::of(step.what))?.rows_affected();
-    match &step.otherwise {
-        Some(error) if rows == 0 => Err(Failure { error: error.clone(), trouble: Trouble::Fatal }),
-        _ => Ok(rows),
-    }
+    step.counted(rows).map_err(|error| Failure { error, trouble: Trouble::Fatal })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What is set on every connection to a file: readers do not wait for the writer, and a commit is in the hands of
 /// the kernel when it returns, so it outlives this process; only a loss of power can take back the last ones.
-const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; \
+pub(super) const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; \
                        PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 67108864; \
                        PRAGMA wal_autocheckpoint = 16384;";
 

@@ -39,7 +39,8 @@ impl Later {
 
     pub(crate) async fn tell(&self, event: NewEvent) {
         // Nobody takes it when storage is shut down, and then nobody can read it either.
-        let _ = self.queue.send(Word::Event(event)).await;
+        let Ok(place) = self.queue.clone().reserve_owned().await else { return };
+        crate::afterwards(move || drop(place.send(Word::Event(event))));
     }
 
     /// Returns when what was handed in is written.

@@ -3,15 +3,19 @@
 //!
 //! Where one change of a transaction fails, each is done by itself, so that nobody fails for somebody else. A file has
 //! one lane, because it takes one writer; a server has several. A lane knows no tables.
+//!
+//! Where the database is a file and nobody writes, whoever has one small change writes it in place.
 
 use super::change::{Change, Failure, run_all};
 use super::connect;
 use super::error::{StoreError, Trouble};
+use super::in_place::InPlace;
 use super::url::{DatabaseUrl, Dialect};
 use sqlx::{AnyConnection, Connection};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 /// Changes that may wait in a lane before callers wait to hand theirs in.
 const QUEUE: usize = 1024;
@@ -35,26 +39,36 @@ pub(crate) struct Writer {
     lanes: Vec<mpsc::Sender<Job>>,
     next: AtomicUsize,
     stop: watch::Sender<bool>,
+    pen: Arc<Pen>,
 }
+
+/// Whoever has it writes to the file; nobody needs it for a server. It is empty when storage is shut down.
+type Pen = Mutex<Option<InPlace>>;
 
 impl Writer {
     /// Starts this many lanes, with a connection each.
     pub(crate) async fn start(url: &DatabaseUrl, lanes: usize) -> Result<Writer, StoreError> {
         let (stop, stopped) = watch::channel(false);
         let mut senders = Vec::new();
+        let pen = Arc::new(Mutex::new(InPlace::open(url)?));
         for _ in 0..lanes {
             let (sender, jobs) = mpsc::channel(QUEUE);
             let connection = Some(connect::writer(url).await?);
-            let lane = Lane { url: url.clone(), dialect: url.dialect(), connection, used: Instant::now() };
+            let (url, dialect, pen) = (url.clone(), url.dialect(), pen.clone());
+            let lane = Lane { url, dialect, connection, used: Instant::now(), pen };
             tokio::spawn(lane.run(jobs, stopped.clone()));
             senders.push(sender);
         }
-        Ok(Writer { lanes: senders, next: AtomicUsize::new(0), stop })
+        Ok(Writer { lanes: senders, next: AtomicUsize::new(0), stop, pen })
     }
 
     /// Returns when the change is committed, with the number of rows it changed. A caller that does not wait for it
     /// does not undo it.
     pub(crate) async fn write(&self, change: Change) -> Result<u64, StoreError> {
+        let written = || self.pen.try_lock().ok()?.as_ref()?.write(&change);
+        if let Some(outcome) = written() {
+            return outcome;
+        }
         let (answer, told) = oneshot::channel();
         let lane = &self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()];
         let closed = || StoreError::unavailable("storage is shut down");
@@ -64,6 +78,7 @@ impl Writer {
 
     /// Takes no more changes, and returns when those handed in are written.
     pub(crate) async fn close(&self) {
+        self.pen.lock().await.take();
         self.stop.send_replace(true);
         for lane in &self.lanes {
             lane.closed().await;
@@ -78,6 +93,7 @@ struct Lane {
     dialect: Dialect,
     connection: Option<AnyConnection>,
     used: Instant,
+    pen: Arc<Pen>,
 }
 
 impl Lane {
@@ -92,7 +108,15 @@ impl Lane {
             if received == 0 {
                 break;
             }
-            self.serve(std::mem::take(&mut batch)).await;
+            let batch = std::mem::take(&mut batch);
+            match self.dialect {
+                Dialect::Sqlite => {
+                    let pen = self.pen.clone();
+                    let _writes = pen.lock().await;
+                    self.serve(batch).await;
+                }
+                Dialect::MySql | Dialect::Postgres => self.serve(batch).await,
+            }
         }
         if let Some(connection) = self.connection.take() {
             // What is committed is committed, however this ends.
@@ -154,7 +178,7 @@ impl Lane {
         let dialect = self.dialect;
         let connection = self.connected().await?;
         if let [change] = changes
-            && change.is_single()
+            && change.single().is_some()
         {
             return run_all(changes, dialect, connection).await;
         }

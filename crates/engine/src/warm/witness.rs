@@ -77,7 +77,10 @@ impl Witness {
         let (Some(stat), Some(io)) = (opened("stat"), opened("io")) else { return Ok(None) };
         let Some(traffic) = traffic(&io) else { return Ok(None) };
         let mut before = Before { usage: counts.usage(), traffic, children: contents(&children) };
-        if has_ended(program.as_fd()) || before.usage.cpu_micros.is_none() || before.children.is_empty() {
+        if has_ended(program.as_fd(), Duration::ZERO)
+            || before.usage.cpu_micros.is_none()
+            || before.children.is_empty()
+        {
             return Ok(None);
         }
         if has_keeper {
@@ -90,7 +93,12 @@ impl Witness {
 
     /// Whether it still waits.
     pub(super) fn is_alive(&self) -> bool {
-        !has_ended(self.program.as_fd())
+        !has_ended(self.program.as_fd(), Duration::ZERO)
+    }
+
+    /// Whether the program has ended before this time is over. This thread does nothing else meanwhile.
+    pub(super) fn ends_within(&self, time: Duration) -> bool {
+        has_ended(self.program.as_fd(), time)
     }
 
     /// Resolves when the program has ended.
@@ -147,9 +155,10 @@ fn number_of(program: &OwnedFd) -> Option<u64> {
     jail::cgroup::keyed(&text, "Pid:").filter(|pid| *pid > 0)
 }
 
-fn has_ended(program: BorrowedFd<'_>) -> bool {
+fn has_ended(program: BorrowedFd<'_>, within: Duration) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(program, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())) != Ok(0)
+    let within = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
+    poll(&mut fds, Some(&within)) != Ok(0)
 }
 
 /// With what a process ended by itself, by its stat line: none for one that was ended, or that somebody has waited for.
@@ -186,7 +195,7 @@ mod tests {
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
         assert_eq!(number_of(&pidfd), Some(u64::from(child.id())));
         let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], None);
-        assert!(has_ended(pidfd.as_fd()));
+        assert!(has_ended(pidfd.as_fd(), Duration::ZERO));
         assert_eq!(exit_code(&contents(&stat)), Some(7));
         child.wait().unwrap();
         assert_eq!(exit_code(&contents(&stat)), None);

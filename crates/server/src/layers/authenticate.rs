@@ -4,39 +4,29 @@ use super::RequestId;
 use crate::audit::{Note, Outcome};
 use crate::keys::Refusal;
 use crate::listen::Peer;
-use crate::{Problem, State};
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, Uri, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use crate::{Caller, Problem, State};
+use axum::http::{Extensions, HeaderMap, HeaderName, Uri, header};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// What people call a token in a URL.
 const IN_QUERY: [&str; 6] = ["token", "access_token", "api_key", "apikey", "x-api-key", "authorization"];
 
-pub(super) async fn authenticate(state: State, mut request: Request, next: Next) -> Response {
-    if has_token(request.uri()) {
+/// Of a request, without its body.
+pub(super) async fn authenticate(
+    state: &State,
+    uri: &Uri,
+    headers: &HeaderMap,
+    about: &Extensions,
+) -> Result<Caller, Problem> {
+    if has_token(uri) {
         let detail = "a token in the URL is refused: it would end up in logs and histories";
         let problem = Problem::bad_request("token_in_query", detail);
-        return problem.hint("send `Authorization: Bearer <token>` instead").into_response();
+        return Err(problem.hint("send `Authorization: Bearer <token>` instead"));
     }
-    let token = match token(request.headers()) {
-        Ok(token) => token,
-        Err(detail) => return Problem::unauthorized(detail).into_response(),
-    };
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or_default();
-    let caller = match state.keys().check(&token, peer.address()).await {
-        Ok(caller) => caller,
-        Err(refusal) => {
-            let id = RequestId::of(request.extensions());
-            return refused(refusal, &state, request.uri(), peer, &id).into_response();
-        }
-    };
-    request.extensions_mut().insert(caller.clone());
-    let mut response = next.run(request).await;
-    // For the log.
-    response.extensions_mut().insert(caller);
-    response
+    let token = token(headers).map_err(Problem::unauthorized)?;
+    let peer = about.get::<Peer>().copied().unwrap_or_default();
+    let checked = state.keys().check(&token, peer.address()).await;
+    checked.map_err(|refusal| refused(refusal, state, uri, peer, &RequestId::of(about)))
 }
 
 fn refused(refusal: Refusal, state: &State, uri: &Uri, peer: Peer, id: &RequestId) -> Problem {

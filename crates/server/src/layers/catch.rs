@@ -3,13 +3,10 @@
 use super::RequestId;
 use crate::Problem;
 use crate::panics::{Panicked, caught};
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-pub(super) async fn catch(request: Request, next: Next) -> Response {
-    let id = RequestId::of(request.extensions());
-    match caught(next.run(request)).await {
+pub(super) async fn catch(answering: impl Future<Output = Response>, id: &RequestId) -> Response {
+    match caught(answering).await {
         Ok(response) => response,
         Err(Panicked) => {
             tracing::error!(request_id = id.as_str(), "a handler panicked");
@@ -21,20 +18,12 @@ pub(super) async fn catch(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::Router;
-    use axum::body::Body;
-    use axum::middleware::from_fn;
-    use axum::routing::get;
-    use tower::ServiceExt;
-
-    async fn broken() -> &'static str {
-        panic!("hunter2")
-    }
+    use axum::extract::Request;
 
     #[tokio::test]
     async fn a_panic_is_a_problem() {
-        let router = Router::new().route("/", get(broken)).layer(from_fn(catch));
-        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        let id = super::super::request_id::name(&mut Request::default());
+        let response = catch(async { panic!("hunter2") }, &id).await;
         assert_eq!(response.status(), 500);
         let problem = response.extensions().get::<Problem>().unwrap();
         assert!(problem.code() == "internal" && !format!("{problem:?}").contains("hunter2"));

@@ -3,19 +3,16 @@
 use crate::Problem;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use http_body::Body;
 
-pub(super) async fn content(request: Request, next: Next) -> Response {
+pub(super) fn check(request: &Request) -> Result<(), Problem> {
     let has_body = !request.body().is_end_stream();
     match fault(request.method(), request.headers(), has_body) {
         Some((detail, hint)) => {
-            Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
-                .hint(hint)
-                .into_response()
+            let problem = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail);
+            Err(problem.hint(hint))
         }
-        None => next.run(request).await,
+        None => Ok(()),
     }
 }
 

@@ -1,15 +1,12 @@
 //! Headers that tell browsers and caches what not to do.
 
-use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::Next;
 use axum::response::Response;
 
 /// For answers that are data: nothing in them is to be shown, run or framed.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
-pub(super) async fn harden(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+pub(super) fn harden(response: &mut Response) {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -22,5 +19,4 @@ pub(super) async fn harden(request: Request, next: Next) -> Response {
     // Pages bring their own.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(NOTHING));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
 }

@@ -4,8 +4,6 @@ use crate::{Problem, State};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
@@ -35,14 +33,15 @@ impl From<BodyError> for Problem {
     }
 }
 
-pub(super) async fn inflow(state: State, request: Request, next: Next) -> Response {
+/// The request with a body that is watched.
+pub(super) fn watch(state: &State, request: Request) -> Result<Request, Problem> {
     let options = state.options();
     let said =
         request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if said.is_some_and(|said: u64| said > options.max_body) {
-        return Problem::from(BodyError::TooLarge).into_response();
+        return Err(BodyError::TooLarge.into());
     }
-    let request = request.map(|body| {
+    Ok(request.map(|body| {
         if body.is_end_stream() {
             return body;
         }
@@ -53,8 +52,7 @@ pub(super) async fn inflow(state: State, request: Request, next: Next) -> Respon
             rate: options.min_body_rate.max(1),
             waiting: None,
         })
-    });
-    next.run(request).await
+    }))
 }
 
 /// A body that is watched.

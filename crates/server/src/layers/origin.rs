@@ -4,7 +4,6 @@ use super::host::CalledBy;
 use crate::{Problem, State};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -15,37 +14,46 @@ const EXPOSED: &str =
 /// How long a browser may remember that it may ask, in seconds.
 const MEMORY: &str = "600";
 
-pub(super) async fn origin(state: State, request: Request, next: Next) -> Response {
+/// Who asks.
+pub(super) enum Asker {
+    /// No page, or one of ours.
+    Anybody,
+    /// A page of this origin, which may.
+    Page(HeaderValue),
+    /// The same, which wants to know whether it may.
+    Preflight(HeaderValue),
+}
+
+pub(super) fn check(state: &State, called: &CalledBy, request: &Request) -> Result<Asker, Problem> {
     let headers = request.headers();
-    if headers.get_all(header::ORIGIN).iter().count() > 1 {
-        return refused().into_response();
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let (origin, other) = (origins.next(), origins.next());
+    if other.is_some() {
+        return Err(refused());
     }
-    let Some(origin) = headers.get(header::ORIGIN).cloned() else {
-        return match is_cross_site(headers) {
-            true => refused().into_response(),
-            false => next.run(request).await,
-        };
+    let Some(origin) = origin else {
+        return if is_cross_site(headers) { Err(refused()) } else { Ok(Asker::Anybody) };
     };
-    if is_our_own(&origin, &request) {
-        return next.run(request).await;
+    if is_our_own(origin, called) {
+        return Ok(Asker::Anybody);
     }
-    if !is_allowed(&origin, &state.options().allowed_origins) {
-        return refused().into_response();
+    if !is_allowed(origin, &state.options().allowed_origins) {
+        return Err(refused());
     }
     let asks =
         request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = match asks {
-        true => preflight(),
-        false => next.run(request).await,
-    };
-    let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
-    headers.append(header::VARY, HeaderValue::from_static("Origin"));
-    response
+    Ok(if asks { Asker::Preflight(origin.clone()) } else { Asker::Page(origin.clone()) })
 }
 
-fn preflight() -> Response {
+/// Lets that page read what it is answered.
+pub(super) fn show(response: &mut Response, page: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+}
+
+pub(super) fn preflight() -> Response {
     let headers = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
@@ -55,8 +63,7 @@ fn preflight() -> Response {
 }
 
 /// A page of ours, by the name we are called by, which is one of ours.
-fn is_our_own(origin: &HeaderValue, request: &Request) -> bool {
-    let Some(CalledBy(name)) = request.extensions().get::<CalledBy>() else { return false };
+fn is_our_own(origin: &HeaderValue, CalledBy(name): &CalledBy) -> bool {
     let Ok(origin) = origin.to_str() else { return false };
     let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     host.is_some_and(|host| host.eq_ignore_ascii_case(name.as_str()))

@@ -3,7 +3,6 @@
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderName, HeaderValue};
-use axum::middleware::Next;
 use axum::response::Response;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -37,15 +36,19 @@ impl<S: Sync> FromRequestParts<S> for RequestId {
     }
 }
 
-pub(super) async fn request_id(mut request: Request, next: Next) -> Response {
+/// Gives the request a name, for those who come later.
+pub(super) fn name(request: &mut Request) -> RequestId {
     let given = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
     let id = given.filter(|text| is_decent(text)).map_or_else(RequestId::new, |text| RequestId(text.into()));
     request.extensions_mut().insert(id.clone());
-    let mut response = next.run(request).await;
+    id
+}
+
+/// Says it on the answer.
+pub(super) fn show(response: &mut Response, id: &RequestId) {
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
         response.headers_mut().insert(HEADER, value);
     }
-    response
 }
 
 fn is_decent(text: &str) -> bool {

@@ -102,7 +102,7 @@ impl Connections {
         let connection = self.http.serve_connection_with_upgrades(io, service).into_owned();
         let mut ending = self.ending.subscribe();
         let state = self.door.state.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(engine::answering(async move {
             let _place = place;
             let _open = Open::new(state);
             let mut connection = pin!(connection);
@@ -133,7 +133,7 @@ impl Connections {
                     }
                 }
             }
-        });
+        }));
     }
 
     /// Says that there is no place, if that can be said quickly.

@@ -30,12 +30,11 @@ impl Style {
         let below = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
         };
+        let named = |rest: &str| ENVELOPES.contains(&rest.split(['/', ':']).next().unwrap_or(rest));
         if below("/workspace/se") {
             Style::Detail
         } else if below("/api/v2")
-            || ENVELOPES
-                .iter()
-                .any(|name| below(&format!("/api/v1/{name}")) || below(&format!("/api/{name}")))
+            || path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/api/")).is_some_and(named)
         {
             Style::Envelope
         } else {
