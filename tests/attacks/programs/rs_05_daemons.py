@@ -35,6 +35,8 @@ if way == "ignored":
             os.write(tell, b"x")
             os._exit(0)
         os.read(done, 1)
+    # What it burns itself is seen everywhere, however quick the machine is.
+    burn(0.05)
 if way == "orphans":
     for _ in range(10):
         if os.fork() == 0:

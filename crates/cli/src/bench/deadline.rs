@@ -31,7 +31,7 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
         let mut request = Request::new(ready.program.language, endless);
         request.limits.timeout_ms = Some(TIMEOUT_MS);
         let mut engines = vec![(Candidate::Cold, &cold, Vec::new())];
-        if bench.ours.run(&warm, &ready.task(&bench.fresh))?.start != Start::Cold {
+        if bench.ours.learn(&warm, || ready.task(&bench.fresh))?.start != Start::Cold {
             engines.push((Candidate::Warm, &warm, Vec::new()));
         }
         for _ in 0..rounds(bench) {

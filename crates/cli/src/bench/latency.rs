@@ -128,10 +128,7 @@ impl<'a> Contest<'a> {
             _ => return self.bench.peers.time(candidate, &task()).map(Some),
         };
         if first {
-            // An engine that is asked for a kind for the first time learns how to keep it warm, if it can.
-            ours.run(engine, &task())?;
-            ours.until(|| engine.is_warm(), "a full pool")?;
-            let ran = ours.run(engine, &task())?;
+            let ran = ours.learn(engine, task)?;
             return Ok((start == Start::Cold || ran.start != Start::Cold).then_some(ran.took));
         }
         ours.time(engine, start, task).map(Some)

@@ -29,7 +29,7 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
         bench.bar.set_message(format!("{} under load", ready.program.title));
         let engine =
             bench.ours.engine(Some(PoolSettings { min: KEPT, max: KEPT, ..PoolSettings::default() }))?;
-        let kept = bench.ours.run(&engine, &ready.task(&bench.fresh))?.start != Start::Cold;
+        let kept = bench.ours.learn(&engine, || ready.task(&bench.fresh))?.start != Start::Cold;
         if !kept {
             results.absent.push(Absent {
                 part: "load",

@@ -38,7 +38,7 @@ pub(super) fn measure(bench: &Bench, programs: &[Arc<Ready>], results: &mut Resu
             idle_timeout: IDLE,
             ..PoolSettings::default()
         }))?;
-        if bench.ours.run(&engine, &ready.task(&bench.fresh))?.start == Start::Cold {
+        if bench.ours.learn(&engine, || ready.task(&bench.fresh))?.start == Start::Cold {
             let why = format!("{} is not kept warm", program.language);
             let by = Candidate::Warm.title();
             results.absent.push(Absent { part: "memory", program: program.part, by, why });

@@ -75,6 +75,14 @@ impl Ours {
         self.drive(succeed(engine, task))
     }
 
+    /// Has an engine learn to keep this kind warm, as it does where it can when it is asked for the first time. A run after
+    /// that.
+    pub(crate) fn learn(&self, engine: &Engine, task: impl Fn() -> Task) -> Result<Ran> {
+        self.run(engine, &task())?;
+        self.until(|| engine.is_warm(), "a full pool")?;
+        self.run(engine, &task())
+    }
+
     /// A run that is certain to find its interpreter like this, in milliseconds; where none can wait, a sandbox that does
     /// is as good. One that does not is tried again: what
     /// waits may have died.

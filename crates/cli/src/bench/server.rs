@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Records that are written at once.
 const AT_ONCE: usize = 256;
 /// How long a pool has to be filled again after a run.
-const REFILL: Duration = Duration::from_millis(30);
+const REFILL: Duration = Duration::from_millis(10);
 /// How often a run may find no interpreter waiting.
 const TRIES: usize = 20;
 /// Whose records they are: those of the token.
