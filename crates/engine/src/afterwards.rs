@@ -1,13 +1,16 @@
 //! What can wait until an answer is out.
 //!
-//! Whoever answers does so in [`answering`]. What is handed to [`afterwards`] meanwhile is done a moment after the answer
+//! Whoever answers does so in [`answering`], or where other tasks work at answers, with [`After`]. What is handed to [`afterwards`] meanwhile is done a moment after the answer
 //! has been written, or its writer has had nothing to do. To begin it sooner would wake other threads, or keep the processor
 //! from whoever was answered, and either takes longer than most answers. Outside of it things are done at once, so nothing
 //! depends on it.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -31,50 +34,76 @@ pub fn afterwards(deed: impl FnOnce() + Send + 'static) {
 
 /// Answers, and does afterwards what could wait.
 pub async fn answering<T>(work: impl Future<Output = T>) -> T {
-    let polled = async {
+    let after = After::default();
+    tokio::select! {
+        biased;
+        answered = after.collect(work) => answered,
+        never = after.pass() => match never {},
+    }
+}
+
+/// What waits until answers are out, where they are worked at by several tasks.
+#[derive(Clone, Default)]
+pub struct After(Arc<Mutex<Waiting>>);
+
+/// Deeds that are done at the latest when nobody waits for them any more.
+#[derive(Default)]
+struct Waiting {
+    deeds: Vec<Deed>,
+    until: Option<Instant>,
+}
+
+impl After {
+    /// Works, and keeps what can wait.
+    pub async fn collect<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        let mut moment = pin!(sleep(MOMENT));
-        let mut waiting = Waiting(Vec::new());
-        poll_fn(|context| {
+        let polled = poll_fn(|context| {
             let answered = work.as_mut().poll(context);
             let new = DEEDS.with(RefCell::take);
             if !new.is_empty() {
                 // Those of the answer before have waited long enough.
-                waiting.end();
-                waiting.0 = new;
-                moment.as_mut().reset(Instant::now() + MOMENT);
-            }
-            if !waiting.0.is_empty() && (answered.is_ready() || moment.as_mut().poll(context).is_ready()) {
-                waiting.end();
+                drop(self.replace(Waiting { deeds: new, until: Some(Instant::now() + MOMENT) }));
             }
             answered
+        });
+        DEEDS.scope(RefCell::default(), polled).await
+    }
+
+    /// Does what waits in time, for as long as it is looked at after each answer: that there is more wakes nobody.
+    pub async fn pass(&self) -> Infallible {
+        let mut moment = pin!(sleep(MOMENT));
+        poll_fn(|context| {
+            loop {
+                let waiting = self.lock().until;
+                let Some(until) = waiting else { return Poll::Pending };
+                if moment.deadline() != until {
+                    moment.as_mut().reset(until);
+                }
+                ready!(moment.as_mut().poll(context));
+                drop(self.replace(Waiting::default()));
+            }
         })
         .await
-    };
-    DEEDS.scope(RefCell::default(), polled).await
-}
+    }
 
-/// Deeds that are done at the latest when nobody waits for them any more.
-struct Waiting(Vec<Deed>);
+    fn replace(&self, by: Waiting) -> Waiting {
+        std::mem::replace(&mut *self.lock(), by)
+    }
 
-impl Waiting {
-    fn end(&mut self) {
-        for deed in self.0.drain(..) {
-            deed();
-        }
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.end();
+        self.deeds.drain(..).for_each(|deed| deed());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
 
     #[tokio::test]
     async fn deeds_wait_for_the_answer_and_are_never_lost() {

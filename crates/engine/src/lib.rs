@@ -24,7 +24,7 @@ pub mod runtime;
 pub mod storage;
 mod warm;
 
-pub use afterwards::{afterwards, answering};
+pub use afterwards::{After, afterwards, answering};
 pub use call::Mode;
 pub use cancel::Cancel;
 pub use engine::{CONCURRENT, Engine, Event, Request, Sandbox, SandboxSpec, SourceFile};

@@ -23,7 +23,7 @@ use crate::cgroup::{Cgroup, Layout, Mounted};
 use crate::error::{At, JailError, Step};
 use crate::identity::Identity;
 use crate::mutant::{Mutant, lacks};
-use crate::spec::{BoxUsage, JailSpec, Layer, Layers, Network};
+use crate::spec::{BoxUsage, CgroupKind, JailSpec, Layer, Layers, Network};
 use crate::sys::{self, Forked};
 use climb::{Climber, Inherited, understand};
 use gate::{Carried, Gate, Load};
@@ -247,6 +247,9 @@ impl Rising {
         match self.blank.hear() {
             Ok(overlay) => {
                 let layers = layers(&self.spec, &self.blank, overlay);
+                if self.blank.cgroup.kind() == CgroupKind::V1 {
+                    hurry(self.blank.pid, 0);
+                }
                 let Blank { pid, pidfd, cgroup, identity, .. } = self.blank;
                 Ok(JailBox { pid, pidfd, layers, cgroup, identity })
             }
@@ -256,6 +259,12 @@ impl Rising {
             }
         }
     }
+}
+
+/// PID 1 must be heard among all it has to end. Only root may say how urgent it is. Programs do not inherit it.
+fn hurry(pid: Pid, nice: i32) {
+    let _ =
+        sys::set_scheduling(Some(pid), URGENT, TURN).or_else(|_| sys::set_scheduling(Some(pid), nice, TURN));
 }
 
 /// How nice PID 1 is to others.
@@ -326,9 +335,7 @@ impl Workshop {
         let blank = self.fork(network)?;
         // Should the host run out of memory, boxes go first. A plain user may not always say so.
         let _ = std::fs::write(format!("/proc/{}/oom_score_adj", blank.pid.as_raw_nonzero()), "500");
-        // It must be heard among all it has to end. Only root may say how urgent it is. Programs do not inherit it.
-        let _ = sys::set_scheduling(Some(blank.pid), URGENT, TURN)
-            .or_else(|_| sys::set_scheduling(Some(blank.pid), self.nice, TURN));
+        hurry(blank.pid, self.nice);
         match blank.identity.write_maps(blank.pid).and_then(|()| blank.cgroup.make()) {
             Ok(()) => Ok(blank),
             Err(error) => {

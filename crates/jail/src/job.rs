@@ -157,13 +157,14 @@ impl Ready {
     }
 
     fn restrict(&self) -> Result<(), JailError> {
-        if let Some(door) = &self.rate_door {
-            rustix::io::write(door, b"0").at(Step::Cgroup, "enter the CPU rate")?;
-        }
-        // PID 1 is more urgent than others.
+        // PID 1 is more urgent than others. Who enters as urgent as that seems to want a processor more than anything, and the
+        // kernel remembers it: on other processors the box would hardly weigh anything for a while.
         sys::set_scheduling(None, self.init.nice, Duration::ZERO)
             .or_else(|_| rustix::process::setpriority_process(None, self.init.nice))
             .at(Step::Rlimits, "priority")?;
+        if let Some(door) = &self.rate_door {
+            rustix::io::write(door, b"0").at(Step::Cgroup, "enter the CPU rate")?;
+        }
         if self.init.two_ids {
             let uid = rustix::process::Uid::from_raw(self.init.user);
             let gid = rustix::process::Gid::from_raw(self.init.user);

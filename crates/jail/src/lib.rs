@@ -16,6 +16,7 @@ pub mod identity;
 pub mod job;
 pub mod keyring;
 pub mod landlock;
+pub mod large;
 pub mod mounts;
 pub mod mutant;
 pub mod net_ns;

@@ -32,6 +32,7 @@ pub use wire::serve_standard_streams;
 pub(crate) use wire::{Socket, serve};
 
 use crate::{Caller, Problem};
+use engine::After;
 use engine::control::ControlPlane;
 use listening::Listeners;
 use rmcp::RoleServer;
@@ -161,6 +162,7 @@ pub struct Connection {
     mcp: Mcp,
     caller: Option<Caller>,
     state: Arc<Mutex<Own>>,
+    after: After,
 }
 
 #[derive(Default)]
@@ -173,7 +175,7 @@ struct Own {
 
 impl Connection {
     fn new(mcp: Mcp, caller: Option<Caller>) -> Connection {
-        Connection { mcp, caller, state: Arc::default() }
+        Connection { mcp, caller, state: Arc::default(), after: After::default() }
     }
 
     /// Who asks. What a client knows of, such as the id of a sandbox, does not tell.

@@ -32,13 +32,11 @@ impl Agent {
                 "clientInfo": {"name": "sandboxd bench", "version": env!("CARGO_PKG_VERSION")},
             }),
         )?;
-        agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        agent.say("{\"jsonrpc\": \"2.0\", \"method\": \"notifications/initialized\"}\n")?;
         Ok(agent)
     }
 
-    fn say(&mut self, message: &Value) -> Result<()> {
-        let mut line = message.to_string();
-        line.push('\n');
+    fn say(&mut self, line: &str) -> Result<()> {
         self.says.as_mut().context("nobody listens")?.write_all(line.as_bytes())?;
         Ok(())
     }
@@ -46,7 +44,9 @@ impl Agent {
     /// From the first byte sent to the last one received, in milliseconds, and the result.
     fn ask(&mut self, method: &str, params: &Value) -> Result<(f64, Value)> {
         self.asked += 1;
-        let question = json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params});
+        let mut question =
+            json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}).to_string();
+        question.push('\n');
         let mut line = String::new();
         let began = Instant::now();
         self.say(&question)?;

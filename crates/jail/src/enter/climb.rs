@@ -18,6 +18,7 @@ use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
 use std::fs::File;
 use std::io::Write;
+use std::time::Duration;
 
 /// What PID 1 begins with.
 #[derive(Debug)]
@@ -206,6 +207,10 @@ impl Climber {
     fn enter_cgroup(&self, carried: Load) -> Result<Option<OwnedFd>, JailError> {
         let enter = |door: &OwnedFd| rustix::io::write(door, b"0").at(Step::Cgroup, "enter").map(drop);
         let (mut rate_door, mut way_back) = (None, None);
+        if carried.iter().any(|(what, _)| *what == Carried::WayBack) {
+            // The kernel would remember how urgent it was (`job.rs`). It is made so again when it stands.
+            let _ = sys::set_scheduling(None, 0, Duration::ZERO);
+        }
         for (what, fd) in carried {
             match what {
                 Carried::Door => enter(&fd)?,

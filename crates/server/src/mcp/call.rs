@@ -86,7 +86,8 @@ impl ServerHandler for Connection {
         let tasks = context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
         let this = self.clone();
         let mut call = Box::pin(async move {
-            let result = caught(this.call(&asked, &request.name, request.arguments)).await;
+            let result =
+                this.after.collect(caught(this.call(&asked, &request.name, request.arguments))).await;
             let result = result.unwrap_or_else(|Panicked| Err(Problem::internal()));
             result.unwrap_or_else(|problem| blocks::refusal(&problem))
         });

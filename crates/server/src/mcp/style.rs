@@ -2,7 +2,25 @@
 //! which the types of the protocol have no room for. So it is added to messages on their way out.
 
 use bytes::Bytes;
+use rmcp::model::{JsonRpcMessage, JsonRpcResponse, ServerJsonRpcMessage, ServerResult};
 use serde_json::Value;
+
+/// A message as text, with it added if that is the result of a tool.
+pub(super) fn text(mut message: ServerJsonRpcMessage) -> serde_json::Result<String> {
+    let JsonRpcMessage::Response(JsonRpcResponse { result: ServerResult::CallToolResult(result), .. }) =
+        &mut message
+    else {
+        return serde_json::to_string(&message);
+    };
+    // The record is most of the message, and stays as it is.
+    let record = result.structured_content.take();
+    let mut value = serde_json::to_value(&message)?;
+    if let Some(record) = record {
+        value["result"]["structuredContent"] = record;
+    }
+    add(&mut value);
+    Ok(value.to_string())
+}
 
 /// Adds it to a message, if that is the result of a tool. Whether it was.
 pub(super) fn add(message: &mut Value) -> bool {
@@ -45,7 +63,21 @@ pub(crate) fn added(piece: Bytes) -> Bytes {
 mod tests {
     use super::super::blocks;
     use super::*;
+    use rmcp::model::{CallToolResult, RequestId};
     use serde_json::json;
+
+    #[test]
+    fn a_result_is_the_same_text_as_all_of_it_at_once() {
+        let mut result = CallToolResult::success(vec![blocks::text("1", json!({"role": "stdout"}))]);
+        for record in [None, Some(json!({"stdout": "1\n", "metrics": {"duration_ms": 0.1}}))] {
+            result.structured_content = record;
+            let response = ServerResult::CallToolResult(result.clone());
+            let message = ServerJsonRpcMessage::response(response, RequestId::Number(1));
+            let mut at_once = serde_json::to_value(&message).unwrap();
+            assert!(add(&mut at_once));
+            assert_eq!(text(message).unwrap(), at_once.to_string());
+        }
+    }
 
     #[test]
     fn what_a_block_is_about_is_among_its_annotations_too() {

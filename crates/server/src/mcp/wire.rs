@@ -6,9 +6,10 @@ mod admit;
 use super::{Connection, style};
 use admit::{Admitted, Gate};
 use axum::extract::ws::{Message, WebSocket};
+use engine::After;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServiceExt as _};
 use std::io;
@@ -31,6 +32,7 @@ pub(crate) async fn serve<S: Source, T: Target>(
     stop: CancellationToken,
 ) {
     wire.style = connection.mcp.has_style();
+    wire.after = connection.after.clone();
     match connection.serve_with_ct(wire, stop).await {
         Ok(running) => drop(running.waiting().await),
         Err(error) => tracing::debug!(%error, "a client went away before it began"),
@@ -76,19 +78,15 @@ pub(crate) struct Wire<S, T> {
     target: Arc<Mutex<T>>,
     gate: Gate,
     style: bool,
+    /// What can wait until answers are out.
+    after: After,
     /// An answer of ours that is on its way.
     answer: Option<JoinHandle<()>>,
 }
 
 impl<S: Source, T: Target> Wire<S, T> {
-    fn new(source: S, target: T) -> Wire<S, T> {
-        Wire {
-            source,
-            target: Arc::new(Mutex::new(target)),
-            gate: Gate::default(),
-            style: false,
-            answer: None,
-        }
+    fn new(source: S, target: Arc<Mutex<T>>) -> Wire<S, T> {
+        Wire { source, target, gate: Gate::default(), style: false, after: After::default(), answer: None }
     }
 
     /// Sends something from a task of its own: it has to be whole even if nobody waits for it any more.
@@ -109,16 +107,8 @@ impl<S: Source, T: Target> Transport<RoleServer> for Wire<S, T> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let target = self.target.clone();
-        let text = match &message {
-            JsonRpcMessage::Response(response) if self.style && is_result(&response.result) => {
-                serde_json::to_value(&message).map(|mut value| {
-                    style::add(&mut value);
-                    value.to_string()
-                })
-            }
-            _ => serde_json::to_string(&message),
-        };
         let (open, answered) = (self.gate.open.clone(), admit::answered(&message));
+        let text = if self.style { style::text(message) } else { serde_json::to_string(&message) };
         async move {
             let sent = target.lock().await.put(text?).await;
             // Only now: whoever does not take answers gets no more of them.
@@ -135,7 +125,12 @@ impl<S: Source, T: Target> Transport<RoleServer> for Wire<S, T> {
                 self.answer = None;
             }
             self.gate.open.room().await;
-            let admitted = match self.source.next().await? {
+            let heard = tokio::select! {
+                biased;
+                heard = self.source.next() => heard?,
+                never = self.after.pass() => match never {},
+            };
+            let admitted = match heard {
                 Heard::TooLong => Admitted::too_long(),
                 Heard::Text(text) => self.gate.admit(&text),
             };
@@ -151,10 +146,6 @@ impl<S: Source, T: Target> Transport<RoleServer> for Wire<S, T> {
     async fn close(&mut self) -> Result<(), io::Error> {
         Ok(())
     }
-}
-
-fn is_result(result: &ServerResult) -> bool {
-    matches!(result, ServerResult::CallToolResult(_))
 }
 
 /// Messages that are lines.
@@ -173,7 +164,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Lines<R> {
     ) -> Wire<Lines<R>, Written<W>> {
         Wire::new(
             Lines { read: BufReader::with_capacity(64 << 10, read), line: Vec::new(), skipping: false },
-            Written(write),
+            Arc::new(Mutex::new(Written(write))),
         )
     }
 }
@@ -241,7 +232,7 @@ impl Socket {
                 }
             }
         });
-        Wire { source: Socket { stream, pulse }, target, gate: Gate::default(), style: false, answer: None }
+        Wire::new(Socket { stream, pulse }, target)
     }
 }
 
