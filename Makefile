@@ -23,7 +23,7 @@ test: ## installs what the tests need and runs everything
 attacks: build ## hostile programs, as root and as a plain user; writes docs/reference/attacks.md
 	scripts/setup languages tools workloads
 	tests/attacks/mutants
-	cargo test --locked --workspace --test attacks
+	cargo test --locked --workspace --test attacks -- --both-at-once
 
 lint:
 	cargo fmt --all --check

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) no_timing: bool,
     /// Root's half and the plain user's at the same time, but for cases that mind
-    #[arg(long, requires = "no_timing", conflicts_with_all = ["who", "mutant", "list"])]
+    #[arg(long, conflicts_with_all = ["who", "mutant", "list"])]
     pub(crate) both_at_once: bool,
     /// Leave out the comparison
     #[arg(long)]

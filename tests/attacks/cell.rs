@@ -3,7 +3,7 @@
 use crate::bwrap;
 use crate::case::{Case, Facts, Run};
 use crate::drives;
-use crate::neighbour::Heard;
+use crate::neighbour::{Heard, Pace};
 use crate::pattern::matches;
 use crate::request;
 use crate::seen::judge;
@@ -128,8 +128,7 @@ impl<'w> Cells<'w> {
         let mut cell = Cell::default();
         let (wrong, beside) = self.watched(case, runs);
         cell.words = wrong;
-        // How quick neighbours are depends on the program, not on who asked for it.
-        if case.facts.loud && self.timed && cell.words.is_empty() && self.place.served().is_none() {
+        if self.is_timed(case) && cell.words.is_empty() {
             self.judge_slowness(case, runs, beside, &mut cell);
         }
         if !cell.words.is_empty() {
@@ -141,6 +140,11 @@ impl<'w> Cells<'w> {
         cell.verdict = if cell.words.is_empty() { Verdict::Pass } else { Verdict::Fail };
         cell.seconds = began.elapsed().as_secs_f64();
         cell
+    }
+
+    /// Whether neighbours are asked how quick they are beside it. That depends on the program, not on who asked for it.
+    fn is_timed(&self, case: &Case) -> bool {
+        case.facts.loud && self.timed && self.place.served().is_none()
     }
 
     /// The same by interpreters that are there before their programs, where it has a program for one.
@@ -243,7 +247,7 @@ impl<'w> Cells<'w> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
         let mut sandboxes = Vec::new();
         let mut wrong = Vec::new();
-        place.neighbour.resume();
+        place.neighbour.resume(if self.is_timed(case) { Pace::Often } else { Pace::Seldom });
         for run in runs {
             let named = if run.name.is_empty() { String::new() } else { format!("{}: ", run.name) };
             let (problems, uids) = self.perform(run);

@@ -171,7 +171,7 @@ fn try_all(
         }
         let beginning = turn(Manner::Beside)?;
         let timed = arguments.mutant.is_none() && !arguments.no_timing;
-        let place = Place::new(&world, who, arguments.mutant.as_deref(), timed)?;
+        let place = Place::new(&world, who, arguments.mutant.as_deref())?;
         tried.host.get_or_insert_with(|| the_host(&place));
         let user = Cells::new(place, timed);
         drop(beginning);

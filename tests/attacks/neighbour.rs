@@ -6,14 +6,25 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often it does, where it matters how quick it is.
-const OFTEN: Duration = Duration::from_millis(100);
-/// Where it only matters that it can: at least once beside every case.
-const SELDOM: Duration = Duration::from_millis(500);
+/// How often it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Where it matters how quick it is.
+    Often,
+    /// Where it only matters that it can: at least once beside every case.
+    Seldom,
+}
+
+impl Pace {
+    fn cadence(self) -> Duration {
+        Duration::from_millis(if self == Pace::Often { 100 } else { 500 })
+    }
+}
 
 #[derive(Default)]
 struct State {
-    running: bool,
+    /// While it goes on.
+    pace: Option<Pace>,
     over: bool,
     busy: bool,
     heard: Heard,
@@ -43,23 +54,21 @@ impl Heard {
 pub(crate) struct Neighbour {
     shared: Arc<(Mutex<State>, Condvar)>,
     thread: Option<JoinHandle<()>>,
-    cadence: Duration,
 }
 
 impl Neighbour {
     /// Waits for [`Neighbour::resume`].
-    pub(crate) fn new(person: Sandboxd, secret: String, timed: bool) -> Neighbour {
-        let cadence = if timed { OFTEN } else { SELDOM };
+    pub(crate) fn new(person: Sandboxd, secret: String) -> Neighbour {
         let shared = Arc::<(Mutex<State>, Condvar)>::default();
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || live(&theirs, cadence, || round(&person, &secret)));
-        Neighbour { shared, thread: Some(thread), cadence }
+        let thread = std::thread::spawn(move || live(&theirs, || round(&person, &secret)));
+        Neighbour { shared, thread: Some(thread) }
     }
 
     /// Goes on.
-    pub(crate) fn resume(&self) {
+    pub(crate) fn resume(&self, pace: Pace) {
         let (state, news) = &*self.shared;
-        state.lock().unwrap().running = true;
+        state.lock().unwrap().pace = Some(pace);
         news.notify_all();
     }
 
@@ -67,7 +76,7 @@ impl Neighbour {
     pub(crate) fn pause(&self) -> Heard {
         let (state, news) = &*self.shared;
         let mut state = state.lock().unwrap();
-        state.running = false;
+        state.pace = None;
         news.notify_all();
         let mut state = news.wait_while(state, |state| state.busy).unwrap();
         std::mem::take(&mut state.heard)
@@ -75,11 +84,12 @@ impl Neighbour {
 
     /// How quick it is while nothing else happens.
     pub(crate) fn in_quiet(&self, rounds: usize) -> Heard {
-        self.resume();
+        self.resume(Pace::Often);
         let (state, _) = &*self.shared;
-        let deadline = Instant::now() + self.cadence * (rounds as u32 * 3);
+        let cadence = Pace::Often.cadence();
+        let deadline = Instant::now() + cadence * (rounds as u32 * 3);
         while state.lock().unwrap().heard.times.len() < rounds && Instant::now() < deadline {
-            std::thread::sleep(self.cadence);
+            std::thread::sleep(cadence);
         }
         self.pause()
     }
@@ -94,13 +104,11 @@ impl Drop for Neighbour {
     }
 }
 
-fn live(shared: &(Mutex<State>, Condvar), cadence: Duration, round: impl Fn() -> Duration) {
+fn live(shared: &(Mutex<State>, Condvar), round: impl Fn() -> Duration) {
     let (state, news) = shared;
     loop {
-        let mut waiting = news.wait_while(state.lock().unwrap(), |s| !s.running && !s.over).unwrap();
-        if waiting.over {
-            return;
-        }
+        let mut waiting = news.wait_while(state.lock().unwrap(), |s| s.pace.is_none() && !s.over).unwrap();
+        let Some(pace) = waiting.pace.filter(|_| !waiting.over) else { return };
         waiting.busy = true;
         drop(waiting);
         let began = Instant::now();
@@ -112,8 +120,8 @@ fn live(shared: &(Mutex<State>, Condvar), cadence: Duration, round: impl Fn() ->
         }
         done.busy = false;
         news.notify_all();
-        let rest = cadence.saturating_sub(began.elapsed());
-        drop(news.wait_timeout_while(done, rest, |s| s.running && !s.over).unwrap());
+        let rest = pace.cadence().saturating_sub(began.elapsed());
+        drop(news.wait_timeout_while(done, rest, |s| s.pace.is_some() && !s.over).unwrap());
     }
 }
 

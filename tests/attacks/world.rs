@@ -110,12 +110,7 @@ impl World {
 }
 
 impl<'w> Place<'w> {
-    pub(crate) fn new(
-        world: &'w World,
-        who: Who,
-        mutant: Option<&str>,
-        timed: bool,
-    ) -> Result<Place<'w>, String> {
+    pub(crate) fn new(world: &'w World, who: Who, mutant: Option<&str>) -> Result<Place<'w>, String> {
         let plain = who == Who::Plain;
         let name = if plain { "plain" } else { "root" };
         let person = |home: String| {
@@ -145,7 +140,7 @@ impl<'w> Place<'w> {
         for someone in [&ordinary, &neighbour] {
             someone.run("python", "print(1)").json().is("success");
         }
-        let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR), timed);
+        let neighbour = Neighbour::new(neighbour, secret(canaries::NEIGHBOUR));
         let (mutant, baseline) = (RefCell::new(mutant.map(str::to_owned)), RefCell::default());
         let warm = Cell::new(false);
         let served = RefCell::default();
