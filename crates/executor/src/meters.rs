@@ -37,8 +37,8 @@ struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     Usual = 1,
-    Quarter = 4,
-    Sixteenth = 16,
+    Eighth = 8,
+    Hardly = 32,
     /// It only has what nobody else wants, and makes way for whoever begins. Where the kernel knows no such thing, as
     /// little as there is.
     Leftovers = 64,
@@ -159,7 +159,7 @@ impl Meters {
     /// Tells the kernel whom to prefer. It only matters to neighbours, and only where there is more to do than processors.
     pub(crate) fn weigh(&self, weight: Weight) {
         // Short ones must not make light of long ones beside them.
-        let weight = if self.are_of_seat() { weight.max(Weight::Quarter) } else { weight };
+        let weight = if self.are_of_seat() { weight.max(Weight::Eighth) } else { weight };
         let before = self.weighs.replace(weight);
         if before == weight {
             return;

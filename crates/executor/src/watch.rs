@@ -211,7 +211,7 @@ impl<'a, G: Ground> Watch<'a, G> {
     /// What had to be ended may leave the kernel a lot to clean up, at the cost of whoever left it.
     fn give_way(&self, ending: &Ending) {
         if !matches!(ending, Ending::Exited { .. }) {
-            self.ground.meters().weigh(Weight::Sixteenth);
+            self.ground.meters().weigh(Weight::Hardly);
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a, G: Ground> Watch<'a, G> {
                 self.crowd = Some(Crowd::halt(self.ground, Instant::now()));
             }
         } else if self.crowd.is_none() && Duration::from_micros(used) >= SHORT {
-            meters.weigh(Weight::Quarter);
+            meters.weigh(Weight::Eighth);
         }
     }
 
