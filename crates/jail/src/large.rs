@@ -134,19 +134,25 @@ mod tests {
     }
 
     #[test]
-    fn code_goes_on_where_it_was() {
-        let before = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let places = file_around(&before, moved as *const () as usize);
-        let executed = places.iter().find(|(_, executed)| *executed).unwrap().0.clone();
-        let page = executed.start.next_multiple_of(LARGE);
-        assert!(page + LARGE <= executed.end, "a test program has more code than that");
-        // SAFETY: code of this program, as long as it is there.
-        let of_code = || unsafe { std::slice::from_raw_parts(page as *const u8, LARGE) };
-        let looked = of_code().to_vec();
-        moved(&(page..page + LARGE), true).unwrap();
-        assert!(of_code() == looked);
-        let after = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let line = after.lines().find(|line| line.starts_with(&format!("{page:x}-"))).unwrap();
-        assert!(line.contains("r-xp 00000000 00:00 0"), "{line}");
+    fn what_is_moved_looks_the_same_and_may_not_be_written_to() {
+        let (private, changing) =
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE);
+        for executed in [false, true] {
+            // SAFETY: memory of this test alone, which is read while it is there.
+            let (place, looks) = unsafe {
+                let place = libc::mmap(std::ptr::null_mut(), 2 * LARGE, changing, private, -1, 0);
+                assert_ne!(place, libc::MAP_FAILED);
+                let page = (place as usize).next_multiple_of(LARGE);
+                let bytes = std::slice::from_raw_parts_mut(page as *mut u8, LARGE);
+                bytes.iter_mut().zip(0u32..).for_each(|(byte, number)| *byte = (number % 251) as u8);
+                moved(&(page..page + LARGE), executed).unwrap();
+                let bytes = std::slice::from_raw_parts(page as *const u8, LARGE);
+                (page, bytes.iter().zip(0u32..).all(|(byte, number)| *byte == (number % 251) as u8))
+            };
+            assert!(looks);
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let line = maps.lines().find(|line| line.starts_with(&format!("{place:x}-"))).unwrap();
+            assert!(line.contains(if executed { "r-xp 00000000" } else { "r--p 00000000" }), "{line}");
+        }
     }
 }

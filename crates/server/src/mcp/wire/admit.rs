@@ -216,9 +216,11 @@ mod tests {
             json!([]),
         ] {
             let message = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params});
-            let by_method = typed(message.clone(), Some(&id), Some("tools/call")).unwrap();
-            let among_all: ClientJsonRpcMessage = serde_json::from_value(message).unwrap();
-            assert_eq!(format!("{by_method:?}"), format!("{among_all:?}"));
+            let told = |message: serde_json::Result<ClientJsonRpcMessage>| {
+                message.map(|message| format!("{message:?}")).map_err(|error| error.to_string())
+            };
+            let by_method = typed(message.clone(), Some(&id), Some("tools/call"));
+            assert_eq!(told(by_method), told(serde_json::from_value(message)));
         }
     }
 
