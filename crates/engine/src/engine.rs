@@ -119,8 +119,10 @@ impl Engine {
 
     /// Keeps sandboxes with waiting programs from now on, of the kinds that are asked for. Call it in a runtime.
     pub fn keep_warm(&mut self, settings: PoolSettings) {
-        // Who keeps sandboxes stays, and is asked again and again.
-        jail::large::own_code();
+        // Who keeps some stays, and is asked again and again.
+        if settings.max > 0 {
+            jail::large::own_code();
+        }
         self.pool = Some(Pool::start(self.native.clone(), settings));
     }
 
