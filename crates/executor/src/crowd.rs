@@ -48,7 +48,8 @@ impl Crowd {
     /// Has it stand still.
     pub(crate) fn halt(ground: &impl Ground, now: Instant) -> Crowd {
         ground.signal_all(Signal::STOP);
-        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        // Others find a processor at once, where there is more than one.
+        let at_once = std::thread::available_parallelism().map_or(1, |all| all.get().div_ceil(2));
         let queue = VecDeque::new();
         let (until, others) = (now + RESTS, now);
         Crowd { until, rests: true, queue, size: 0, rounds: 0, at_once, others, somebody: false }
